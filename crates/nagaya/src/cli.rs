@@ -97,6 +97,9 @@ enum Command {
     /// Hand out tokens, list and revoke them
     #[command(subcommand)]
     Token(token::TokenCommand),
+    /// Ends the processes of a supervisor that cannot do it in time
+    #[command(hide = true)]
+    Leash,
     /// Write a completion script for a shell
     Completions {
         /// The shell to write it for
@@ -201,6 +204,10 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Jobs(command) => jobs::tools::run(&global, SettingArgs::default().flags(&global), command),
         Command::Demo(args) => demo::run(&global, SettingArgs::default().flags(&global), args),
         Command::Token(command) => token::run(&global, SettingArgs::default().flags(&global), command),
+        Command::Leash => {
+            nagaya_leash::watch()?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "nagaya", &mut script);

@@ -6,7 +6,7 @@
 use std::{fs, io};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait, waitpid};
 
 /// Makes orphaned descendants children of this process, whichever group or session they moved to.
 pub fn adopt() -> io::Result<()> {
@@ -37,8 +37,18 @@ pub fn all_ended() -> bool {
     }
 }
 
-/// Returns the children of this process, by the kernel's list for each of its threads.
-fn children() -> Vec<Pid> {
+/// Collects the children that have ended, but for those whose zombies somebody still needs.
+///
+/// For programs that others' orphans fall to, as the first process of a container: without it their zombies pile up.
+pub fn reap_except(kept: &[Pid]) {
+    for child in children().into_iter().filter(|child| !kept.contains(child)) {
+        // One that still lives is no error, nor is one that was collected elsewhere.
+        waitpid(Some(child), WaitOptions::NOHANG).ok();
+    }
+}
+
+/// Returns the children of this process, by the kernel's list for each of its threads, zombies included.
+pub fn children() -> Vec<Pid> {
     let Ok(threads) = fs::read_dir("/proc/self/task") else {
         return Vec::new();
     };

@@ -6,6 +6,7 @@
 
 pub mod id_clock;
 pub mod permit;
+mod random;
 
 pub mod pool;
 

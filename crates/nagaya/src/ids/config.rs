@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use nagaya_config::{Listen, Secret, Unset, settings};
 use nagaya_ids::layout::Layout;
-use nagaya_ids::lease::{Timing, TimingOptions};
+use nagaya_ids::lease::{Timing, TimingOptions, TooLong};
 use nagaya_ids::pool::DEFAULT_NAMESPACE;
 use nagaya_redis_client::RedisUrl;
 
@@ -40,10 +40,14 @@ settings! {
         /// How often the number is renewed.
         interval: Duration = "1s", fixed, range "100ms" to "10m";
         /// How long the number may be used after the last confirmed renewal was sent; at least three
-        /// times `interval`.
-        use_for: Duration = "3s", fixed, range "300ms" to "1h";
+        /// times `interval`, and at most `use_max`.
+        use_for: Duration = "3s", fixed, range "300ms" to "60s";
+        /// The longest `use_for` of any process that shares the pool, commands of `ids run` included. All of
+        /// them must have the same setting, which the pool records: who has another one is refused. Others wait
+        /// this long before they use a number that was not given back.
+        use_max: Duration = "5s", fixed, range "5s" to "60s";
         /// How long to wait before the first use of a number that another process may still be using.
-        /// Not set, it is the shortest safe time, a little more than `use_for`; a shorter one is
+        /// Not set, it is the shortest safe time, a little more than `use_max`; a shorter one is
         /// lengthened to it.
         delay: Option<Duration> = Unset, fixed, range "0s" to "1h";
         /// How long the pool keeps the number from others after each renewal.
@@ -73,6 +77,12 @@ impl IdsConfig {
         self.redis_url()?;
         let (min, max) = (self.min, self.max);
         ensure!(min <= max, "`ids.min` is {min}, above `ids.max`, which is {max}");
+        ensure!(
+            self.use_for <= self.use_max,
+            "`ids.use_for` is {:?}, above `ids.use_max`, which is {:?}",
+            self.use_for,
+            self.use_max
+        );
         ensure!(
             max <= layout.worker_max(),
             "`ids.max` is {max}, but {} `ids.worker_bits` hold numbers up to {}",
@@ -112,12 +122,13 @@ impl IdsConfig {
     }
 
     /// The lengths that fit each other, and a sentence for each that had to be changed.
-    pub(crate) fn timing(&self) -> (Timing, Vec<String>) {
+    pub(crate) fn timing(&self) -> Result<(Timing, Vec<String>), TooLong> {
         let timing_options = TimingOptions {
             interval: Some(self.interval),
             delay: self.delay,
             reserve: Some(self.expire),
             use_for: Some(self.use_for),
+            use_max: Some(self.use_max),
             without_guards: true,
         };
         Timing::from_options(timing_options, Timing::default())
@@ -141,8 +152,18 @@ mod tests {
         let config = IdsConfig::default();
         config.check().unwrap();
         assert_eq!(config.layout().unwrap(), Layout::default());
-        let (timing, changes) = config.timing();
+        let (timing, changes) = config.timing().unwrap();
         assert_eq!((timing, changes), (Timing::default(), Vec::new()));
+    }
+
+    #[test]
+    fn a_use_time_above_the_pools_is_refused() {
+        let config = IdsConfig {
+            use_for: Duration::from_secs(6),
+            ..IdsConfig::default()
+        };
+        let error = config.check().unwrap_err().to_string();
+        assert!(error.contains("`ids.use_for` is 6s"), "{error}");
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub(crate) struct RoomService {
     ground: Ground,
     /// Set once the engine runs.
     inside: Arc<OnceLock<EngineStats>>,
+    /// The engine's run outlives restarts that lose nothing, so that leases in it need not wait.
+    keeps_identity: bool,
 }
 
 /// The socket of the engine that the server itself uses.
@@ -72,6 +74,7 @@ impl RoomService {
             folder,
             ground: data.ground().clone(),
             inside: Arc::default(),
+            keeps_identity: true,
         })
     }
 
@@ -88,6 +91,7 @@ impl RoomService {
                 folder: data.path().join(ROOM_FOLDER),
                 ground: data.ground().clone(),
                 inside: Arc::default(),
+                keeps_identity: false,
             }),
             Err(Error::Bind { address, source }) => Err(anyhow!(
                 "cannot listen on {address} for Redis clients: {source}; choose another address with --room-listen"
@@ -120,11 +124,12 @@ impl Service for RoomService {
                 folder,
                 ground,
                 inside,
+                keeps_identity,
                 ..
             } = *self;
             let persists = bound.config().persist;
             let under = ground.clone();
-            let start = tokio::task::spawn_blocking(move || start(bound, &folder, &under));
+            let start = tokio::task::spawn_blocking(move || start(bound, &folder, &under, keeps_identity));
             let engine = start.await.context("the engine's start was cut off")??;
             let stats = engine.stats();
             let view = stats.clone();
@@ -156,7 +161,7 @@ impl Service for RoomService {
 }
 
 /// Opens the data and starts the engine on it. May take a while when there is much to replay.
-fn start(bound: Bound, folder: &Path, ground: &Ground) -> anyhow::Result<Engine> {
+fn start(bound: Bound, folder: &Path, ground: &Ground, keeps_identity: bool) -> anyhow::Result<Engine> {
     if !bound.config().persist {
         return bound.start(None).context("room");
     }
@@ -178,7 +183,10 @@ fn start(bound: Bound, folder: &Path, ground: &Ground) -> anyhow::Result<Engine>
     ground
         .watch(&folder.join(COLD_FILE))
         .with_context(|| format!("cannot watch {}", folder.display()))?;
-    let storage = Storage::new(Arc::new(cold), folder.join(LOG_FOLDER)).on(ground.clone());
+    let mut storage = Storage::new(Arc::new(cold), folder.join(LOG_FOLDER)).on(ground.clone());
+    if keeps_identity {
+        storage = storage.identified_in(folder.to_owned());
+    }
     bound.start(Some(storage)).context("room")
 }
 

@@ -31,6 +31,7 @@ fn a_pool_is_made_once() {
         redis.cmd(&["ZRANGE", "yaraus:ids", "0", "0"]).items(),
         [Reply::bulk("A1")]
     );
+    assert!(ran.stderr.contains("--unused"), "{}", ran.stderr);
     let again = ids(&redis, &["init"]);
     assert_eq!(again.code, Some(1));
     assert!(

@@ -121,6 +121,68 @@ fn a_restarted_house_gets_its_number_back_and_goes_on_above_its_last_id() {
     }
 }
 
+/// A house that would have to wait for ten minutes before it uses a number of which it is not sure.
+fn patient_house() -> NagayaBuilder {
+    house().listener("ids").args(["--set", "ids.delay=10m"])
+}
+
+#[test]
+fn ids_come_at_once_after_a_restart_that_lost_nothing() {
+    let house = patient_house().start();
+    let (mut before, worker) = fetch_http(&house, 10);
+    for kill in [false, true, true, false] {
+        if kill {
+            house.process().kill9();
+        }
+        // Ready only when ids are made.
+        house.restart();
+        let (after, again) = fetch_http(&house, 10);
+        assert_eq!(again, worker);
+        assert!(after[0] > before[9], "{after:?} after {before:?}");
+        before = after;
+    }
+}
+
+#[test]
+fn a_restored_folder_is_not_taken_for_the_one_that_ran() {
+    let house = quick_house().start();
+    let (before, worker) = fetch_http(&house, 10);
+    // The engine's data and the state of the name: between them they prove that nobody has the number.
+    let parts =
+        ["backroom", "ids"].map(|part| (house.data().join(part), house.data().join(format!("{part}-copy"))));
+    for (part, copy) in &parts {
+        let copied = std::process::Command::new("cp")
+            .arg("-a")
+            .arg(part)
+            .arg(copy)
+            .status();
+        assert!(copied.unwrap().success());
+    }
+    // What happens from here on is lost.
+    house.restart();
+    fetch_http(&house, 10);
+    house.process().kill9();
+    for (part, copy) in &parts {
+        std::fs::remove_dir_all(part).unwrap();
+        std::fs::rename(copy, part).unwrap();
+    }
+    house.restart();
+    let granted = |text: &str| {
+        text.lines()
+            .filter(|line| line.contains("number granted"))
+            .count()
+    };
+    wait::until("a number is granted", LIMIT, || {
+        granted(&house.process().stderr()) > 0
+    });
+    let log = house.process().stderr();
+    let last = log.lines().rfind(|line| line.contains("number granted")).unwrap();
+    assert!(last.contains("at_once=false"), "{log}");
+    let (after, again) = fetch_http(&house, 10);
+    assert_eq!(again, worker);
+    assert!(after[0] > before[9]);
+}
+
 #[test]
 fn users_of_the_room_neither_see_nor_flush_the_pool() {
     let house = quick_house().start();
@@ -151,6 +213,7 @@ fn another_redis_can_have_the_pool() {
         "40",
         "--max",
         "50",
+        "--unused",
     ]);
     let house = with_redis().start();
     let (_, worker) = fetch_http(&house, 1);
@@ -165,7 +228,7 @@ fn another_redis_can_have_the_pool() {
 #[test]
 fn a_lost_redis_is_told_by_readyz_until_it_is_back() {
     let redis = Redis::with_config(&["appendonly yes"]);
-    run(["ids", "init", "--redis", &redis.url()]);
+    run(["ids", "init", "--redis", &redis.url(), "--unused"]);
     let setting = format!("ids.redis={}", redis.url());
     let house = quick_house().args(["--set", &setting]).start();
     fetch(house.address("ids"));

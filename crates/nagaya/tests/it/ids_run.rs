@@ -8,7 +8,7 @@ const QUICK: [&str; 4] = ["--interval", "100ms", "--grace", "300ms"];
 
 fn pool() -> Redis {
     let redis = Redis::start();
-    let ran = run(["ids", "init", "--redis", &redis.url(), "--max", "9"]);
+    let ran = run(["ids", "init", "--redis", &redis.url(), "--max", "9", "--unused"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     redis
 }
@@ -85,6 +85,69 @@ fn what_cannot_be_run_ends_as_in_a_shell() {
     let ran = run(words(&other, &["--", "true"]));
     assert_eq!(ran.code, Some(1));
     assert!(ran.stderr.contains("nagaya ids init"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_mistyped_flag_is_not_taken_for_the_command() {
+    let redis = pool();
+    let ran = run(words(&redis.url(), &["--nmae", "x", "--", "true"]));
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert!(ran.stderr.contains("--nmae"), "{}", ran.stderr);
+    let own = run(words(&redis.url(), &["sh", "-c", "exit 4", "--nmae"]));
+    assert_eq!(
+        own.code,
+        Some(4),
+        "flags of the command are its own: {}",
+        own.stderr
+    );
+}
+
+#[test]
+fn lengths_that_others_would_not_wait_for_are_refused() {
+    let redis = pool();
+    let url = redis.url();
+    let ran = run(["ids", "run", "--redis", &url, "--grace", "10s", "--", "true"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("the largest grace is 1.5s"), "{}", ran.stderr);
+    let ran = run(words(&url, &["--use-max", "20s", "--", "true"]));
+    assert_eq!(ran.code, Some(122), "{}", ran.stderr);
+    assert!(ran.stderr.contains("use_max"), "{}", ran.stderr);
+    let ran = run(words(&url, &["--use-max", "2m", "--", "true"]));
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+}
+
+#[test]
+fn a_full_pool_is_told_and_an_operator_can_free_a_number() {
+    let redis = Redis::start();
+    let url = redis.url();
+    let made = run(["ids", "init", "--redis", &url, "--max", "1", "--unused"]);
+    assert_eq!(made.code, Some(0), "{}", made.stderr);
+    let folder = Folder::new("full");
+    let script = "echo up; while :; do sleep 0.05; done";
+    let first = start(&folder, &url, &["--name", "first", "--", "sh", "-c", script]);
+    wait::until("the command runs", LIMIT, || first.stdout().contains("up"));
+    let other = Folder::new("full-other");
+    let second = start(&other, &url, &["--", "echo", "mine"]);
+    wait::until("the full pool is told", LIMIT, || {
+        second.stderr().contains("all numbers are reserved")
+    });
+    let freed = run(["ids", "release", "1", "--redis", &url]);
+    assert_eq!(
+        (freed.code, freed.stdout.as_str()),
+        (Some(0), "number 1, which first had last, is free\n"),
+        "{}",
+        freed.stderr
+    );
+    assert_eq!(
+        first.wait(LIMIT).unwrap().code(),
+        Some(121),
+        "its number was lost"
+    );
+    assert_eq!(second.wait(LIMIT).unwrap().code(), Some(0));
+    assert!(second.stdout().contains("mine"));
+    let missing = run(["ids", "release", "7", "--redis", &url]);
+    assert_eq!(missing.code, Some(1));
+    assert!(missing.stderr.contains("no number 7"), "{}", missing.stderr);
 }
 
 #[test]

@@ -58,7 +58,9 @@ fn a_fixed_number_needs_no_pool() {
 fn a_leased_number_is_used_and_given_back() {
     let redis = Redis::start();
     let url = redis.url();
-    run(["ids", "init", "--redis", &url, "--min", "7", "--max", "7"]);
+    run([
+        "ids", "init", "--redis", &url, "--min", "7", "--max", "7", "--unused",
+    ]);
     let served = Served::start(&["--redis", &url, "--name", "a", "--interval", "100ms"]);
     served.wait_ready();
     assert!(fetch(served.memcached) > 0);

@@ -17,6 +17,8 @@ pub enum Error {
     Recovery(#[source] RecoveryError),
     #[error("cannot watch the data folder")]
     Ground(#[source] std::io::Error),
+    #[error("cannot keep the engine's identity")]
+    Identity(#[source] std::io::Error),
     #[error("cannot set up the event loop")]
     Poll(#[source] std::io::Error),
 }

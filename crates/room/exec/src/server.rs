@@ -44,7 +44,7 @@ pub struct Server {
     pub active_expire: AtomicBool,
     /// When the engine was made, in Unix microseconds.
     pub started_us: i64,
-    pub run_id: String,
+    pub run_id: Mutex<String>,
     pub replication_id: Mutex<String>,
     journal: OnceLock<Arc<dyn Journal>>,
     /// Why the journal takes no more records; the flag tells whether there is a reason.
@@ -111,7 +111,7 @@ impl Server {
             shutdown_requested: AtomicBool::new(false),
             rates: Rates::default(),
             active_expire: AtomicBool::new(true),
-            run_id: random_id(),
+            run_id: Mutex::new(random_id()),
             replication_id: Mutex::new(random_id()),
             journal: OnceLock::new(),
             journal_failure: RwLock::new(None),

@@ -22,6 +22,7 @@ const FLOORS: &[&[&str]] = &[
         "redis-client",
         "postgres-client",
         "sqlite-client",
+        "leash",
     ],
     &["keyspace", "jobs", "cold", "fleet", "ids", "client"],
     &[

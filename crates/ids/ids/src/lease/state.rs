@@ -7,7 +7,8 @@
 //!   another holder that got the number in the meantime may begin.
 //! - Before a number that another holder may still use, the holder waits W from the *receipt* of the
 //!   grant and then renews once more. Only a renewal sent after the wait opens the window, because only
-//!   it proves that the grant was not lost in the meantime.
+//!   it proves that the grant was not lost in the meantime. W is the driver's: it depends on the pool.
+//! - No number is used before the holder's own clock has passed the times that were used with it.
 //! - The run of the server is compared with the one of the last confirmed answer. Under another run
 //!   the record may be an older copy that lacks a later holder. A holder with an unbroken window knows
 //!   that there is none and continues; any other holder asks for a number again.
@@ -41,6 +42,15 @@ pub enum LeaseAction {
 pub struct Times {
     pub sent: BootTime,
     pub received: BootTime,
+}
+
+/// What has to pass before the first use of a granted number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// W: the wait for another holder, unless the number is granted at once.
+    pub delay: std::time::Duration,
+    /// When the holder's clock has passed every time that was used with the number.
+    pub floor_passed: BootTime,
 }
 
 /// The outcome of a renewal.
@@ -87,7 +97,6 @@ pub struct LeaseState<R> {
 struct Lengths {
     use_for: std::time::Duration,
     interval: std::time::Duration,
-    delay: std::time::Duration,
 }
 
 impl<R: Clone + PartialEq> LeaseState<R> {
@@ -96,7 +105,6 @@ impl<R: Clone + PartialEq> LeaseState<R> {
             timing: Lengths {
                 use_for: timing.use_for,
                 interval: timing.interval,
-                delay: timing.delay,
             },
             state: State::Seeking {
                 not_before: BootTime::ZERO,
@@ -139,20 +147,21 @@ impl<R: Clone + PartialEq> LeaseState<R> {
     }
 
     /// Records that a number was granted and confirmed.
-    pub fn granted(&mut self, held: Held<R>, times: Times) {
-        let Lengths {
-            use_for,
-            interval,
-            delay,
-        } = self.timing;
-        self.state = if held.at_once {
+    pub fn granted(&mut self, held: Held<R>, opening: Opening, times: Times) {
+        let Lengths { use_for, interval } = self.timing;
+        let others_gone = if held.at_once {
+            times.received
+        } else {
+            times.received + opening.delay
+        };
+        let opens_after = others_gone.max(opening.floor_passed);
+        self.state = if held.at_once && opens_after == times.received {
             State::Open {
                 held,
                 until: times.sent + use_for,
                 renew_at: times.sent + interval,
             }
         } else {
-            let opens_after = times.received + delay;
             State::Waiting {
                 held,
                 opens_after,
@@ -168,9 +177,7 @@ impl<R: Clone + PartialEq> LeaseState<R> {
 
     /// Records the outcome of a renewal: `phase` is what it was sent as, `retry_at` the next try if it failed.
     pub fn renewed(&mut self, phase: Phase, renewal: Renewal<R>, times: Times, retry_at: BootTime) {
-        let Lengths {
-            use_for, interval, ..
-        } = self.timing;
+        let Lengths { use_for, interval } = self.timing;
         let seek = State::Seeking {
             not_before: BootTime::ZERO,
         };

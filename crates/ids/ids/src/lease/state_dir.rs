@@ -1,4 +1,5 @@
-//! The state of an instance on its own disk: its token, and the time up to which it made ids.
+//! The state of an instance on its own disk: its token, the time up to which it made ids, and the longest use
+//! time that it has seen in the pool.
 //!
 //! One file per name, locked for as long as the process lives, or, if children use its number, for
 //! as long as any of them does: then they inherit the lock's descriptor. So the process that gets the
@@ -9,6 +10,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
@@ -48,6 +50,11 @@ pub struct Saved {
     /// The highest time that was issued, in Unix milliseconds.
     pub last_ms: u64,
     boot: String,
+    /// The longest use time that this name has ever seen in the pool, in milliseconds.
+    pub use_max_ms: u64,
+    /// How far the wall clock was ahead of the boot clock at most, in milliseconds, when a command had the
+    /// number; 0 otherwise.
+    pub offset_ms: u64,
 }
 
 /// The locked file of one name.
@@ -114,18 +121,20 @@ impl StateDir {
         !self.boot.is_empty() && saved.boot == self.boot
     }
 
-    /// Begins to save the times of a grant.
+    /// Begins to save the times of a grant in a pool with this longest use time.
     pub(crate) fn begin(
         &self,
         token: &str,
-        number: u64,
-        fence: u64,
+        (number, fence): (u64, u64),
         last_ms: u64,
+        use_max: Duration,
     ) -> Result<StateFile, StateError> {
         let failed = |source| StateError::Io {
             path: self.path.clone(),
             source,
         };
+        let seen_ms = self.previous.as_ref().map_or(0, |saved| saved.use_max_ms);
+        let use_max_ms = u64::try_from(use_max.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         let mut file = StateFile {
             file: self.file.try_clone().map_err(failed)?,
             saved: Saved {
@@ -134,6 +143,8 @@ impl StateDir {
                 fence,
                 last_ms: 0,
                 boot: self.boot.clone(),
+                use_max_ms: seen_ms.max(use_max_ms),
+                offset_ms: 0,
             },
         };
         file.save_last(last_ms).map_err(failed)?;
@@ -149,6 +160,11 @@ pub(crate) struct StateFile {
 }
 
 impl StateFile {
+    /// Notes how far the wall clock is ahead of the boot clock; the next save writes the greatest.
+    pub(crate) fn note_offset(&mut self, offset_ms: u64) {
+        self.saved.offset_ms = self.saved.offset_ms.max(offset_ms);
+    }
+
     /// Writes a later time down; an earlier one is ignored.
     pub(crate) fn save_last(&mut self, last_ms: u64) -> io::Result<()> {
         self.saved.last_ms = self.saved.last_ms.max(last_ms);
@@ -158,10 +174,13 @@ impl StateFile {
             fence,
             last_ms,
             boot,
+            use_max_ms,
+            offset_ms,
         } = &self.saved;
         // Numbers have a fixed width, so the text never gets shorter.
         let text = format!(
-            "{HEADER}\ntoken {token:<32}\nnumber {number:020}\nfence {fence:020}\nlast {last_ms:020}\nboot {boot:<36}\n"
+            "{HEADER}\ntoken {token:<32}\nnumber {number:020}\nfence {fence:020}\nlast {last_ms:020}\nboot {boot:<36}\n\
+             use_max {use_max_ms:020}\noffset {offset_ms:020}\n"
         );
         self.file.write_all_at(text.as_bytes(), 0)
     }
@@ -173,13 +192,20 @@ fn parse(text: &str) -> Option<Saved> {
         return None;
     }
     let mut field = |name: &str| Some(lines.next()?.strip_prefix(name)?.trim().to_owned());
-    Some(Saved {
+    let mut saved = Saved {
         token: field("token ")?,
         number: field("number ")?.parse().ok()?,
         fence: field("fence ")?.parse().ok()?,
         last_ms: field("last ")?.parse().ok()?,
         boot: field("boot ")?,
-    })
+        use_max_ms: 0,
+        offset_ms: 0,
+    };
+    // Files of earlier versions end here.
+    let mut number = |name: &str| field(name).and_then(|text| text.parse().ok()).unwrap_or(0);
+    saved.use_max_ms = number("use_max ");
+    saved.offset_ms = number("offset ");
+    Some(saved)
 }
 
 /// Encodes a name for a file name: anything but plain letters and digits becomes hexadecimal.
@@ -209,20 +235,45 @@ mod tests {
         {
             let state = open(folder.path(), "ns", "a/b").unwrap();
             assert_eq!(state.previous(), None);
-            let mut file = state.begin("0123", 7, 9, 1000).unwrap();
+            let mut file = state.begin("0123", (7, 9), 1000, Duration::from_secs(8)).unwrap();
+            file.note_offset(77);
             file.save_last(2000).unwrap();
             file.save_last(1500).unwrap();
         }
         let state = open(folder.path(), "ns", "a/b").unwrap();
         let saved = state.previous().unwrap();
         assert_eq!((saved.token.as_str(), saved.number, saved.fence), ("0123", 7, 9));
-        assert_eq!(saved.last_ms, 2000);
+        assert_eq!(
+            (saved.last_ms, saved.use_max_ms, saved.offset_ms),
+            (2000, 8000, 77)
+        );
         assert!(state.is_same_boot(saved));
         let other_boot = Saved {
             boot: "other".into(),
             ..saved.clone()
         };
         assert!(!state.is_same_boot(&other_boot));
+    }
+
+    #[test]
+    fn the_longest_use_time_ever_seen_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        for (use_max, seen_ms) in [(8, 8000), (5, 8000), (9, 9000)] {
+            let state = open(folder.path(), "ns", "a").unwrap();
+            state
+                .begin("0123", (7, 9), 1000, Duration::from_secs(use_max))
+                .unwrap();
+            drop(state);
+            let state = open(folder.path(), "ns", "a").unwrap();
+            assert_eq!(state.previous().unwrap().use_max_ms, seen_ms);
+        }
+    }
+
+    #[test]
+    fn a_file_of_an_earlier_version_is_read() {
+        let text = "nagaya-ids 1\ntoken a\nnumber 7\nfence 9\nlast 5\nboot b\n";
+        let saved = parse(text).unwrap();
+        assert_eq!((saved.number, saved.use_max_ms, saved.offset_ms), (7, 0, 0));
     }
 
     #[test]

@@ -17,8 +17,14 @@ fn timing() -> Timing {
     Timing {
         use_for: Duration::from_secs(6),
         interval: Duration::from_secs(2),
-        delay: Duration::from_secs(8),
         ..Timing::default()
+    }
+}
+
+fn opening(floor_passed: u64) -> Opening {
+    Opening {
+        delay: Duration::from_secs(8),
+        floor_passed: at(floor_passed),
     }
 }
 
@@ -31,7 +37,7 @@ fn granted(at_once: bool, sent: u64, received: u64) -> LeaseState<u8> {
         at_once,
         run: 1,
     };
-    lease_state.granted(held, times(sent, received));
+    lease_state.granted(held, opening(0), times(sent, received));
     lease_state
 }
 
@@ -132,4 +138,20 @@ fn failed_renewals_keep_the_window_they_have() {
     lease_state.renewed(Phase::InUse, Renewal::Unknown, times(102, 103), at(104));
     assert_eq!(lease_state.window().unwrap().1, at(106));
     assert_eq!(lease_state.next(at(103)), LeaseAction::WaitUntil(at(104)));
+}
+
+#[test]
+fn a_number_is_not_used_before_the_clock_has_passed_the_times_used_with_it() {
+    let held = |at_once| Held {
+        number: 1,
+        fence: 7,
+        at_once,
+        run: 1,
+    };
+    for (at_once, floor_passed, opens_after) in [(true, 103, 103), (false, 103, 109), (false, 112, 112)] {
+        let mut lease_state = LeaseState::new(&timing());
+        lease_state.granted(held(at_once), opening(floor_passed), times(100, 101));
+        assert_eq!(lease_state.opens_after(), Some(at(opens_after)));
+        assert_eq!(lease_state.window(), None);
+    }
 }

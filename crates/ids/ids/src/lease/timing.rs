@@ -1,8 +1,10 @@
 //! The durations of the lease protocol, and the rules between them.
 //!
 //! A holder may use its number for `use_for` (U) after it sent its last confirmed renewal, by its
-//! own clock. A taker waits `delay` (W) by *its* clock from the receipt of the grant. That W is over
-//! only when U is over holds if W >= U (1+rho)/(1-rho), rho being how wrong the rate of a clock may
+//! own clock. Holders of one pool may have unlike U, but none above `use_max` (B), which is the same in
+//! the settings of all of them and in the pool's record. A taker waits W by *its* clock from the receipt of
+//! the grant, for the longest use that the former holder may have had, never for its own. That W is over
+//! only when any U is over holds if W >= B (1+rho)/(1-rho), rho being how wrong the rate of a clock may
 //! be; the allowed disagreement of two machines' wall clocks comes on top and matters for ids alone.
 //! `reserve` (R) keeps numbers from being taken needlessly; nothing unsafe follows from a short one.
 
@@ -14,6 +16,11 @@ const RESERVE_MIN: Duration = Duration::from_secs(1);
 const RENEWALS_PER_WINDOW: u32 = 3;
 const MILLION: u64 = 1_000_000;
 
+/// The longest use time in a pool whose settings name no other, and the least that they may name.
+pub const USE_MAX_STANDARD: Duration = Duration::from_secs(5);
+/// The longest use time that any settings may allow.
+pub const USE_MAX_CAP: Duration = Duration::from_secs(60);
+
 /// The durations that the user asks for; the others follow from them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimingOptions {
@@ -24,6 +31,8 @@ pub struct TimingOptions {
     /// yaraus's `-expire`.
     pub reserve: Option<Duration>,
     pub use_for: Option<Duration>,
+    /// The longest use time of the pool.
+    pub use_max: Option<Duration>,
     /// Accepts yaraus's own limits being broken, as its flag
     /// `-i-am-a-database-removable-specialist` does. The limits of our protocol always hold.
     pub without_guards: bool,
@@ -36,6 +45,10 @@ pub struct Timing {
     pub use_for: Duration,
     /// i: how often to renew, and how often to try again.
     pub interval: Duration,
+    /// B: how long any holder of the pool may use its number after its last confirmed renewal.
+    pub use_max: Duration,
+    /// The greatest `use_max` that any process may have, for pools that were forgotten.
+    pub use_cap: Duration,
     /// W: how long to wait before the first use of a number that another holder may still use.
     pub delay: Duration,
     /// R: how long the number stays away from others after each renewal.
@@ -50,6 +63,8 @@ impl Default for Timing {
     fn default() -> Timing {
         let mut timing = Timing {
             use_for: Duration::from_secs(3),
+            use_max: USE_MAX_STANDARD,
+            use_cap: USE_MAX_CAP,
             interval: Duration::from_secs(1),
             delay: Duration::ZERO,
             reserve: Duration::from_secs(30),
@@ -62,22 +77,29 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// Returns the shortest safe delay for this use time.
+    /// Returns the shortest safe delay in a pool with this `use_max`.
     pub fn delay_min(&self) -> Duration {
+        self.wait_out(self.use_max)
+    }
+
+    /// Returns how long to wait by the own clock until a use of this length by another's clock is over.
+    pub fn wait_out(&self, use_for: Duration) -> Duration {
         let rho = self.drift_ppm.min(MILLION / 2);
-        let nanos = self.use_for.as_nanos() * u128::from(MILLION + rho);
+        let nanos = use_for.as_nanos() * u128::from(MILLION + rho);
         let nanos = nanos.div_ceil(u128::from(MILLION - rho));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)) + self.skew
     }
 
-    /// Derives durations that fit each other, with a sentence for each that had to be changed.
-    pub fn from_options(options: TimingOptions, base: Timing) -> (Timing, Vec<String>) {
+    /// Derives durations that fit each other, with a sentence for each that had to be changed. A use time
+    /// above the pool's is refused: others would not wait for it.
+    pub fn from_options(options: TimingOptions, base: Timing) -> Result<(Timing, Vec<String>), TooLong> {
         let mut changes = Vec::new();
         let mut correct = |what: &str, from: Duration, to: Duration, why: &str| {
             changes.push(format!("{what} of {from:?} is too {why}; {to:?} is used instead"));
             to
         };
         let mut timing = base;
+        timing.use_max = options.use_max.unwrap_or(base.use_max);
         timing.reserve = options.reserve.unwrap_or(base.reserve);
         timing.interval = options.interval.unwrap_or(base.interval);
         if !options.without_guards {
@@ -99,6 +121,14 @@ impl Timing {
             let interval = timing.use_for / RENEWALS_PER_WINDOW;
             timing.interval = correct("interval", timing.interval, interval, "long");
         }
+        if timing.use_for > timing.use_max {
+            let largest = timing.use_max / RENEWALS_PER_WINDOW;
+            return Err(TooLong {
+                use_for: timing.use_for,
+                use_max: timing.use_max,
+                remedy: format!("the largest interval is {largest:?}"),
+            });
+        }
         timing.delay = options
             .delay
             .unwrap_or_else(|| timing.delay_min())
@@ -106,11 +136,11 @@ impl Timing {
         if timing.delay < timing.delay_min() {
             timing.delay = correct("delay", timing.delay, timing.delay_min(), "short");
         }
-        let reserve_min = timing.use_for + timing.interval;
+        let reserve_min = timing.use_max + timing.interval;
         if timing.reserve < reserve_min {
             timing.reserve = correct("expire", timing.reserve, reserve_min, "short");
         }
-        (timing, changes)
+        Ok((timing, changes))
     }
 
     /// Returns how far ahead of the clock the ceiling is put: as long as ids may be made before the next
@@ -118,6 +148,19 @@ impl Timing {
     pub fn ceiling_ahead(&self) -> Duration {
         self.use_for + self.skew
     }
+}
+
+/// A use time that the other holders of the pool would not wait for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "these lengths let the number be used for {use_for:?}, and the pool's longest (use_max) is {use_max:?}: {remedy}; \
+     or raise use_max for all processes of the pool"
+)]
+pub struct TooLong {
+    pub use_for: Duration,
+    pub use_max: Duration,
+    /// The values that fit.
+    pub remedy: String,
 }
 
 #[cfg(test)]
@@ -129,10 +172,11 @@ mod tests {
     }
 
     fn fit(options: TimingOptions) -> (Timing, usize) {
-        let (timing, changes) = Timing::from_options(options, Timing::default());
+        let (timing, changes) = Timing::from_options(options, Timing::default()).unwrap();
         assert!(timing.delay >= timing.delay_min(), "{timing:?}");
         assert!(timing.interval * 3 <= timing.use_for, "{timing:?}");
-        assert!(timing.reserve >= timing.use_for + timing.interval, "{timing:?}");
+        assert!(timing.use_for <= timing.use_max, "{timing:?}");
+        assert!(timing.reserve >= timing.use_max + timing.interval, "{timing:?}");
         (timing, changes.len())
     }
 
@@ -140,8 +184,8 @@ mod tests {
     fn the_defaults_fit_each_other() {
         let (timing, changes) = fit(TimingOptions::default());
         assert_eq!((timing, changes), (Timing::default(), 0));
-        // 3 s stretched by 1000 ppm, and half a second.
-        assert_eq!(timing.delay.as_millis(), 3_503);
+        // The pool's 5 s, not the own 3 s, stretched by 1000 ppm, and half a second.
+        assert_eq!(timing.delay.as_millis(), 5_505);
     }
 
     #[test]
@@ -163,7 +207,7 @@ mod tests {
             reserve: Some(Duration::from_millis(100)),
             ..TimingOptions::default()
         };
-        let (timing, changes) = Timing::from_options(short, Timing::default());
+        let (timing, changes) = Timing::from_options(short, Timing::default()).unwrap();
         assert_eq!(timing.interval, Duration::from_millis(500));
         assert!(changes.len() >= 2, "{changes:?}");
         fit(short);
@@ -173,21 +217,52 @@ mod tests {
     fn a_long_interval_lengthens_the_window_unless_that_was_given() {
         let (timing, _) = fit(TimingOptions {
             interval: secs(4),
+            use_max: secs(12),
             ..TimingOptions::default()
         });
         assert_eq!(timing.use_for, Duration::from_secs(12));
         let (timing, _) = fit(TimingOptions {
             interval: secs(4),
-            use_for: secs(6),
+            use_for: Some(Duration::from_millis(4_500)),
             ..TimingOptions::default()
         });
-        assert_eq!(timing.interval, Duration::from_secs(2));
+        assert_eq!(timing.interval, Duration::from_millis(1_500));
+    }
+
+    #[test]
+    fn a_use_time_above_the_pools_is_refused_with_the_largest_that_fits() {
+        let long = TimingOptions {
+            interval: secs(2),
+            ..TimingOptions::default()
+        };
+        let refused = Timing::from_options(long, Timing::default())
+            .unwrap_err()
+            .to_string();
+        assert!(refused.contains("largest interval is 1.666"), "{refused}");
+        let raised = TimingOptions {
+            use_max: secs(10),
+            ..long
+        };
+        assert_eq!(fit(raised).0.use_for, Duration::from_secs(6));
+    }
+
+    #[test]
+    fn the_wait_comes_from_the_pools_bound_and_not_from_the_own_use() {
+        let short = TimingOptions {
+            interval: Some(Duration::from_millis(100)),
+            use_for: Some(Duration::from_millis(300)),
+            ..TimingOptions::default()
+        };
+        let (timing, _) = fit(short);
+        assert_eq!(timing.delay, Timing::default().wait_out(USE_MAX_STANDARD));
+        assert!(timing.wait_out(USE_MAX_CAP) > USE_MAX_CAP);
     }
 
     #[test]
     fn without_guards_the_protocols_own_limits_still_hold() {
         let wild = TimingOptions {
             interval: secs(20),
+            use_for: secs(4),
             delay: Some(Duration::ZERO),
             reserve: Some(Duration::ZERO),
             without_guards: true,

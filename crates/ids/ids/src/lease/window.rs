@@ -7,6 +7,7 @@ use crate::lease::state_dir::StateFile;
 use crate::permit::{Ceiling, Permit, Stop};
 use nagaya_clock::BootTime;
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 /// The right to use a number until some moment. Renewals move that moment on; once ended it never
 /// opens again.
@@ -19,6 +20,8 @@ pub struct Window {
     ceil_ms: AtomicU64,
     last_ms: AtomicU64,
     ended: AtomicBool,
+    /// Wakes the one task that acts on each move of the end.
+    moved: Notify,
     /// Where the last issued time is kept for our own next start. Locked over a write of a few
     /// hundred bytes, at most once per millisecond.
     local: Option<Mutex<StateFile>>,
@@ -41,6 +44,7 @@ impl Window {
             ceil_ms: AtomicU64::new(ceil_ms),
             last_ms: AtomicU64::new(floor_ms),
             ended: AtomicBool::new(false),
+            moved: Notify::new(),
             local: local.map(Mutex::new),
         }
     }
@@ -58,12 +62,33 @@ impl Window {
     pub(crate) fn extend(&self, until: BootTime, ceil_ms: u64) {
         self.ceil_ms.fetch_max(ceil_ms, Ordering::SeqCst);
         self.until_nanos.fetch_max(until.as_nanos(), Ordering::SeqCst);
+        self.moved.notify_one();
+    }
+
+    /// Waits until a renewal has moved the end since the last call, or the window has ended. For one task at a time.
+    /// Cancel safe.
+    pub async fn moved(&self) {
+        self.moved.notified().await;
+    }
+
+    /// Notes the wall clock that a command has seen, and how far it is ahead of the boot clock. Only the last
+    /// time is needed at the release, so a failure to save it is logged and no more.
+    pub(crate) fn note_wall(&self, unix_ms: u64, offset_ms: u64) {
+        self.last_ms.fetch_max(unix_ms, Ordering::SeqCst);
+        if let Some(local) = &self.local {
+            let mut local = local.lock();
+            local.note_offset(offset_ms);
+            if let Err(error) = local.save_last(unix_ms) {
+                tracing::warn!(%error, "last time of the command not saved");
+            }
+        }
     }
 
     /// Ends the window for good and returns the highest time that was or will ever be issued under
     /// it: `note_issued` fails from now on.
     pub(crate) fn end(&self) -> u64 {
         self.ended.store(true, Ordering::SeqCst);
+        self.moved.notify_one();
         self.last_ms.load(Ordering::SeqCst)
     }
 }

@@ -1,21 +1,49 @@
-//! Making a pool and changing its range.
+//! Making a pool, changing it, and freeing a number of it.
 
-use nagaya_redis_client::reply;
+use std::time::Duration;
 
-use super::{Error, Member, Pool, caller_now, scripts, status, text_at};
+use nagaya_redis_client::{Frame, Script, reply};
+
+use super::{Error, Member, Pool, caller_now, millis, scripts, seconds, status, text_at};
+use crate::random::random_hex;
 
 /// How many numbers a pool may have. One script fills it, and must not block Redis for long.
 const NUMBERS_MAX: u64 = 1 << 20;
 
+/// How a pool is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewPool {
+    /// The longest time that any holder uses its number after a confirmed renewal. The settings of all
+    /// holders must say the same.
+    pub use_max: Duration,
+    /// The caller's word that no process uses these numbers. Without it the pool is young: processes that
+    /// held numbers of an earlier pool, which the server may have forgotten, are waited for.
+    pub unused: bool,
+}
+
+/// What was known of a number that an operator freed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Freed {
+    /// Empty if it was not held by one of ours.
+    pub name: String,
+    pub ceil_ms: u64,
+}
+
 impl Pool {
     /// Fills the pool with the numbers from `min` to `max`, both included, if it does not exist.
-    pub async fn init(&self, min: u64, max: u64) -> Result<(), Error> {
+    pub async fn init(&self, min: u64, max: u64, new: NewPool) -> Result<(), Error> {
         check_range(min, max)?;
         let members = names(min..=max);
-        let keys = [self.keys.ids.as_bytes(), self.keys.stats.as_bytes()];
+        let keys = [&self.keys.ids, &self.keys.stats, &self.keys.leases].map(|key| key.as_bytes());
         let (min, max) = (min.to_string(), max.to_string());
-        let args = [min.as_bytes(), max.as_bytes(), members.as_bytes()];
+        let (bound_ms, born) = (millis(new.use_max), random_hex());
         let connection = self.connection().await?;
+        let run = if new.unused {
+            connection.run().await?.to_string()
+        } else {
+            String::new()
+        };
+        let args = [&min, &max, &members, &bound_ms, &born, &run].map(|arg| arg.as_bytes());
         let answer = connection
             .eval(&scripts::INIT, &keys, &args)
             .await
@@ -68,6 +96,67 @@ impl Pool {
         }
     }
 
+    /// Changes the longest use time. Refused unless no number was reserved for `idle`, which must be the longest
+    /// use time that any settings allow; the pool is young afterwards.
+    pub async fn change_use_max(&self, use_max: Duration, idle: Duration) -> Result<(), Error> {
+        let args = [millis(use_max), seconds(idle), random_hex(), caller_now()];
+        let args = [&args[0], &args[1], &args[2], &args[3]].map(|arg| arg.as_bytes());
+        let keys = [&self.keys.ids, &self.keys.leases].map(|key| key.as_bytes());
+        let reply = self.eval(&scripts::REBOUND, &keys, &args).await?;
+        let (word, rest) = status(&reply);
+        match word.as_str() {
+            "changed" => Ok(()),
+            "missing" => Err(Error::NotInitialized {
+                namespace: self.namespace.clone(),
+            }),
+            "used" => Err(Error::NotIdle {
+                number: text_at(rest, 0).parse::<Member>()?.0,
+                idle_in: text_at(rest, 1)
+                    .parse()
+                    .ok()
+                    .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+                    .unwrap_or(idle),
+            }),
+            _ => Err(reply::unexpected("rebound", &reply).into()),
+        }
+    }
+
+    /// Ends the youth of a pool. The caller has known this birth for as long as any use can last.
+    pub async fn ripen(&self, born: &str) -> Result<(), Error> {
+        let keys = [self.keys.leases.as_bytes()];
+        self.eval(&scripts::RIPE, &keys, &[born.as_bytes()])
+            .await
+            .map(drop)
+    }
+
+    /// Takes a number from its holder, which is refused at its next renewal. Whoever gets it next waits, and
+    /// starts above its ceiling unless that is to be forgotten.
+    pub async fn free(&self, number: u64, forget_ceiling: bool) -> Result<Freed, Error> {
+        let (member, now) = (Member(number).to_string(), caller_now());
+        let forget = if forget_ceiling { "1" } else { "0" };
+        let args = [member.as_bytes(), forget.as_bytes(), now.as_bytes()];
+        let keys = [&self.keys.ids, &self.keys.clients, &self.keys.leases].map(|key| key.as_bytes());
+        let reply = self.eval(&scripts::FREE, &keys, &args).await?;
+        let (word, rest) = status(&reply);
+        match word.as_str() {
+            "freed" => Ok(Freed {
+                name: text_at(rest, 0),
+                ceil_ms: text_at(rest, 1).parse().unwrap_or(0),
+            }),
+            "missing" => Err(Error::NoSuchNumber {
+                namespace: self.namespace.clone(),
+                number,
+            }),
+            _ => Err(reply::unexpected("free", &reply).into()),
+        }
+    }
+
+    async fn eval(&self, script: &Script, keys: &[&[u8]], args: &[&[u8]]) -> Result<Frame, Error> {
+        let connection = self.connection().await?;
+        let answer = connection.eval(script, keys, args).await;
+        self.noted(answer.map_err(Error::from)).await
+    }
+
     async fn resize(&self, old: (u64, u64), new: (u64, u64)) -> Result<(), Error> {
         check_range(new.0, new.1)?;
         let outside = |range: (u64, u64), number: &u64| *number < range.0 || *number > range.1;
@@ -77,13 +166,9 @@ impl Pool {
         let now = caller_now();
         let mut args: Vec<&[u8]> = numbers.iter().map(|number| number.as_bytes()).collect();
         args.extend([added.as_bytes(), removed.as_bytes(), now.as_bytes()]);
-        let keys = [&self.keys.ids, &self.keys.clients, &self.keys.stats].map(|key| key.as_bytes());
-        let connection = self.connection().await?;
-        let answer = connection
-            .eval(&scripts::RESIZE, &keys, &args)
-            .await
-            .map_err(Error::from);
-        let reply = self.noted(answer).await?;
+        let keys = &self.keys;
+        let keys = [&keys.ids, &keys.clients, &keys.stats, &keys.leases].map(|key| key.as_bytes());
+        let reply = self.eval(&scripts::RESIZE, &keys, &args).await?;
         let (word, rest) = status(&reply);
         match word.as_str() {
             "resized" => Ok(()),

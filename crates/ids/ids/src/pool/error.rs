@@ -1,5 +1,7 @@
 //! Why a call to the pool failed.
 
+use std::time::Duration;
+
 use nagaya_redis_client::{Error as RedisError, Fault};
 
 use super::member::BadMember;
@@ -28,6 +30,20 @@ pub enum Error {
     Used { number: u64, owner: String },
     #[error("the pool's range was changed by somebody else to {min} to {max}; look again")]
     RangeChanged { min: String, max: String },
+    #[error(
+        "the pool {namespace} lets numbers be used for {pool:?} (use_max) and the settings here say {ours:?}; give \
+         every process of the pool the same `ids.use_max`, or change the pool with `nagaya ids init \
+         --change-use-max` while nobody uses it"
+    )]
+    Bound {
+        namespace: String,
+        pool: Duration,
+        ours: Duration,
+    },
+    #[error("number {number} was in use until a moment ago; ask again in {idle_in:.1?}")]
+    NotIdle { number: u64, idle_in: Duration },
+    #[error("the pool {namespace} has no number {number}")]
+    NoSuchNumber { namespace: String, number: u64 },
     #[error("the namespace {namespace} needs braces on a cluster, such as {{{namespace}}}")]
     NamespaceWithoutTag { namespace: String },
     #[error("the grant of number {number} was given back: {source}")]
@@ -50,6 +66,7 @@ impl Error {
             Error::AlreadyInitialized { .. } | Error::NotInitialized { .. } => Fault::Caller,
             Error::BadRange { .. } | Error::NotWider { .. } | Error::Used { .. } => Fault::Caller,
             Error::RangeChanged { .. } | Error::NamespaceWithoutTag { .. } => Fault::Caller,
+            Error::Bound { .. } | Error::NotIdle { .. } | Error::NoSuchNumber { .. } => Fault::Caller,
             Error::BadMember(_) => Fault::Server,
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nagaya_redis_client::{Confirmed, Connection, Error as RedisError, Frame, Need, Run, Script, reply};
 
-use super::{Error, Member, Pool, caller_now, scripts, seconds, status, text_at};
+use super::{Error, Member, Pool, caller_now, millis, scripts, seconds, status, text_at};
 
 /// The caller's identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,12 @@ pub struct GetCall {
     pub reserve: Duration,
     /// The token of an earlier process of this name that is known to have ended.
     pub proof: Option<String>,
+    /// The clock that the caller's ids carry, in Unix milliseconds.
+    pub now_ms: u64,
+    /// A number whose ceiling is further ahead of that clock is passed over.
+    pub ahead: Duration,
+    /// The longest use time in the pool, as the caller's settings have it.
+    pub use_max: Duration,
 }
 
 /// A number given to a holder.
@@ -41,6 +47,17 @@ pub struct Grant {
     pub proved: bool,
     /// The run of the last confirmed answer: of the grant, or of a renewal since.
     pub run: Run,
+    /// The birth of a young pool: holders of an earlier one, with other settings, may be using the number.
+    pub young: Option<String>,
+}
+
+/// What the releaser knows of the times that were used with a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// The last time really used: anybody may begin above it at once.
+    Last { ms: u64 },
+    /// No later time was used, as far as the releaser's clock can say: strangers wait.
+    UpTo { ms: u64 },
 }
 
 /// The outcome of asking for a number.
@@ -50,6 +67,12 @@ pub enum GetAnswer {
     /// All numbers are reserved; the first comes free after this time.
     NoneFree {
         next_in: Duration,
+    },
+    /// Every number that is free was used with times too far ahead of the caller's clock; the lowest of
+    /// their ceilings.
+    Late {
+        number: u64,
+        ceil_ms: u64,
     },
 }
 
@@ -86,6 +109,8 @@ pub enum Refusal {
     Robbed { same_name: bool },
     /// The server's run changed and the window was not open, so the record proves nothing.
     RunChanged,
+    /// The pool's longest use time is not the one of the caller's settings any more.
+    Bound,
 }
 
 /// The outcome of a renewal.
@@ -96,6 +121,8 @@ pub enum Extension {
         run_changed: bool,
         ceil_ms: u64,
         run: Run,
+        /// Numbers of the pool that nobody has reserved.
+        free: u64,
     },
     Refused(Refusal),
 }
@@ -126,8 +153,9 @@ impl Pool {
         let run = connection.run().await?.to_string();
         let (ceil_ms, reserve, now) = (call.ceil_ms.to_string(), seconds(call.reserve), caller_now());
         let proof = call.proof.as_deref().unwrap_or_default();
+        let (now_ms, ahead, bound) = (call.now_ms.to_string(), millis(call.ahead), millis(call.use_max));
         let args = [
-            &id.owner, &id.name, &id.token, &run, &ceil_ms, &reserve, proof, &now,
+            &id.owner, &id.name, &id.token, &run, &ceil_ms, &reserve, proof, &now, &now_ms, &ahead, &bound,
         ]
         .map(str::as_bytes);
         let answer = self.write(&connection, &scripts::GET, &args, need).await;
@@ -138,10 +166,10 @@ impl Pool {
             }
             Err(error) => return Err(error),
         };
-        self.read_get(&confirmed)
+        self.read_get(&confirmed, call)
     }
 
-    fn read_get(&self, confirmed: &Confirmed) -> Result<GetAnswer, Error> {
+    fn read_get(&self, confirmed: &Confirmed, call: &GetCall) -> Result<GetAnswer, Error> {
         let (word, rest) = status(&confirmed.reply);
         let unexpected = || Error::from(reply::unexpected("get", &confirmed.reply));
         match (word.as_str(), rest) {
@@ -155,7 +183,19 @@ impl Pool {
                 let next_in = next_in.ok_or_else(unexpected)?;
                 Ok(GetAnswer::NoneFree { next_in })
             }
-            ("granted", [member, fence, floor, at_once, proved, clock]) => {
+            ("bound", [bound_ms]) => Err(Error::Bound {
+                namespace: self.namespace.clone(),
+                pool: Duration::from_millis(reply::unsigned(bound_ms).ok_or_else(unexpected)?),
+                ours: call.use_max,
+            }),
+            ("late", [member, ceil_ms, clock]) => {
+                warn_if_callers_clock(clock);
+                Ok(GetAnswer::Late {
+                    number: reply::text(member).ok_or_else(unexpected)?.parse::<Member>()?.0,
+                    ceil_ms: reply::unsigned(ceil_ms).ok_or_else(unexpected)?,
+                })
+            }
+            ("granted", [member, fence, floor, at_once, proved, clock, young]) => {
                 warn_if_callers_clock(clock);
                 let number = reply::text(member).ok_or_else(unexpected)?.parse::<Member>()?.0;
                 Ok(GetAnswer::Granted(Grant {
@@ -165,6 +205,7 @@ impl Pool {
                     at_once: reply::int(at_once) == Some(1),
                     proved: reply::int(proved) == Some(1),
                     run: confirmed.run.clone(),
+                    young: reply::text(young).filter(|born| !born.is_empty()),
                 }))
             }
             _ => Err(unexpected()),
@@ -184,6 +225,7 @@ impl Pool {
         let (run, seen_run) = (connection.run().await?.to_string(), held.run.to_string());
         let (member, fence) = (Member(held.number).to_string(), held.fence.to_string());
         let (ceil_ms, reserve, now) = (call.ceil_ms.to_string(), seconds(call.reserve), caller_now());
+        let bound = millis(call.use_max);
         let args = [
             &member,
             &id.owner,
@@ -195,18 +237,20 @@ impl Pool {
             &reserve,
             phase.word(),
             &now,
+            &bound,
         ];
         let args = args.map(str::as_bytes);
         let confirmed = self.write(&connection, &scripts::EXTEND, &args, need).await?;
         let (word, rest) = status(&confirmed.reply);
         let unexpected = || Error::from(reply::unexpected("extend", &confirmed.reply));
         match (word.as_str(), rest) {
-            ("extended", [changed, ceil_ms, clock]) => {
+            ("extended", [changed, ceil_ms, clock, free]) => {
                 warn_if_callers_clock(clock);
                 Ok(Extension::Extended {
                     run_changed: reply::int(changed) == Some(1),
                     ceil_ms: reply::unsigned(ceil_ms).ok_or_else(unexpected)?,
                     run: confirmed.run,
+                    free: reply::unsigned(free).ok_or_else(unexpected)?,
                 })
             }
             ("refused", rest) => Ok(Extension::Refused(refusal(rest, id))),
@@ -220,11 +264,11 @@ impl Pool {
         &self,
         id: &HolderId,
         held: &Grant,
-        last_ms: u64,
+        released: Released,
     ) -> Result<Result<(), Refusal>, Error> {
         let connection = self.connection().await?;
         let answer = self
-            .release_on(&connection, id, held.number, held.fence, last_ms)
+            .release_on(&connection, id, held.number, held.fence, released)
             .await;
         self.noted(answer).await
     }
@@ -235,12 +279,16 @@ impl Pool {
         id: &HolderId,
         number: u64,
         fence: u64,
-        last_ms: u64,
+        released: Released,
     ) -> Result<Result<(), Refusal>, Error> {
         let run = connection.run().await?.to_string();
         let (member, fence) = (Member(number).to_string(), fence.to_string());
-        let (last_ms, now) = (last_ms.to_string(), caller_now());
-        let args = [&member, &id.owner, &id.token, &fence, &run, &last_ms, &now].map(|arg| arg.as_bytes());
+        let (ceil_ms, exact) = match released {
+            Released::Last { ms } => (ms.to_string(), "1"),
+            Released::UpTo { ms } => (ms.to_string(), "0"),
+        };
+        let now = caller_now();
+        let args = [&member, &id.owner, &id.token, &fence, &run, &ceil_ms, &now, exact].map(str::as_bytes);
         let keys = [&self.keys.ids, &self.keys.clients, &self.keys.leases].map(|key| key.as_bytes());
         let reply = connection.eval(&scripts::RELEASE, &keys, &args).await?;
         let (word, rest) = status(&reply);
@@ -255,8 +303,8 @@ impl Pool {
     pub async fn abandon(&self, id: &HolderId) -> Result<(), Error> {
         let connection = self.connection().await?;
         match self.find_by_token(&connection, id).await? {
-            Some((number, fence, ceil_ms)) => self
-                .release_on(&connection, id, number, fence, ceil_ms)
+            Some((number, fence, ms)) => self
+                .release_on(&connection, id, number, fence, Released::UpTo { ms })
                 .await
                 .map(drop),
             None => Ok(()),
@@ -267,8 +315,9 @@ impl Pool {
     /// of the token says what was granted.
     async fn give_back(&self, connection: &Connection, id: &HolderId, source: RedisError) -> Error {
         match self.find_by_token(connection, id).await {
-            Ok(Some((number, fence, ceil_ms))) => {
-                match self.release_on(connection, id, number, fence, ceil_ms).await {
+            Ok(Some((number, fence, ms))) => {
+                let released = Released::UpTo { ms };
+                match self.release_on(connection, id, number, fence, released).await {
                     Ok(_) => Error::GivenBack { number, source },
                     Err(error) => {
                         tracing::warn!(number, error = error.chain(), "unconfirmed grant not given back");
@@ -325,6 +374,7 @@ fn refusal(rest: &[Frame], id: &HolderId) -> Refusal {
     match text_at(rest, 0).as_str() {
         "missing" => Refusal::Missing,
         "run" => Refusal::RunChanged,
+        "bound" => Refusal::Bound,
         _ => Refusal::Robbed {
             same_name: text_at(rest, 1) == id.name,
         },

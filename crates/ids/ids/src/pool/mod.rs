@@ -17,8 +17,9 @@ use std::time::Duration;
 
 use nagaya_redis_client::{Client, Connection, Frame, Topology, reply};
 
+pub use admin::{Freed, NewPool};
 pub use error::Error;
-pub use grant::{Extension, GetAnswer, GetCall, Grant, HolderId, Phase, Refusal};
+pub use grant::{Extension, GetAnswer, GetCall, Grant, HolderId, Phase, Refusal, Released};
 pub use member::{BadMember, Member};
 pub use report::{Entry, Report, Stats, list_table, stats_table};
 
@@ -89,6 +90,11 @@ impl Pool {
 /// Formats seconds with six decimals, as the scripts do.
 fn seconds(duration: Duration) -> String {
     format!("{}.{:06}", duration.as_secs(), duration.subsec_micros())
+}
+
+/// Formats whole milliseconds, rounded up, as the scripts compare them.
+fn millis(duration: Duration) -> String {
+    duration.as_nanos().div_ceil(1_000_000).to_string()
 }
 
 /// Returns the wall clock, for scripts on a Redis that does not let them read its own.

@@ -16,11 +16,29 @@ macro_rules! script {
     };
 }
 
-pub(super) static INIT: Script = script!("init", &["ids", "stats"], &["min", "max", "members"]);
+pub(super) static INIT: Script = script!(
+    "init",
+    &["ids", "stats", "leases"],
+    &["min", "max", "members", "bound_ms", "born", "run"]
+);
+
+pub(super) static RIPE: Script = script!("ripe", &["leases"], &["born"]);
+
+pub(super) static REBOUND: Script = script!(
+    "rebound",
+    &["ids", "leases"],
+    &["bound_ms", "idle_s", "born", "caller_now"]
+);
+
+pub(super) static FREE: Script = script!(
+    "free",
+    &["ids", "clients", "leases"],
+    &["member", "forget_ceiling", "caller_now"]
+);
 
 pub(super) static RESIZE: Script = script!(
     "resize",
-    &["ids", "clients", "stats"],
+    &["ids", "clients", "stats", "leases"],
     &[
         "old_min",
         "old_max",
@@ -43,7 +61,10 @@ pub(super) static GET: Script = script!(
         "ceil_ms",
         "reserve_s",
         "proof",
-        "caller_now"
+        "caller_now",
+        "now_ms",
+        "ahead_ms",
+        "bound_ms"
     ]
 );
 
@@ -60,7 +81,8 @@ pub(super) static EXTEND: Script = script!(
         "ceil_ms",
         "reserve_s",
         "phase",
-        "caller_now"
+        "caller_now",
+        "bound_ms"
     ]
 );
 
@@ -73,7 +95,8 @@ pub(super) static RELEASE: Script = script!(
         "token",
         "fence",
         "run",
-        "last_ms",
-        "caller_now"
+        "ceil_ms",
+        "caller_now",
+        "exact"
     ]
 );

@@ -7,24 +7,32 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_process::{Group, Signal, Signals, orphans};
-use tokio::process::{Child, Command};
+use nagaya_leash::{Cause, Event, Leash, Leashed, MARGIN, Start, has_living};
+use nagaya_process::{Signal, Signals, orphans};
 
 use super::arguments::replace;
-use crate::lease::{End, Holder, HolderOptions, LockScope, StateError, Timing, TimingOptions, Window};
+use crate::lease::{
+    End, Holder, HolderOptions, LockScope, StateError, Timing, TimingOptions, TooLong, Usage, Window,
+};
 use crate::permit::Permit;
 use crate::pool::Pool;
-use nagaya_clock::{BootClock, BootTime};
+use nagaya_clock::{BootClock, Clock};
 
-/// The time between the last KILL and the end of the window: for the kernel to end the processes, and
-/// for late scheduling.
-const MARGIN: Duration = Duration::from_millis(250);
-/// How often the command's processes are checked, whose end the kernel does not announce.
+/// The part of the window that is neither for renewals nor for the grace: the margins of watchdog and supervisor, and
+/// time for late scheduling.
+const WINDOW_SLACK: Duration = Duration::from_millis(500);
+/// How often the command's processes are checked once the watchdog did not end them.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// How long KILLed processes may take to go before the number is left reserved instead.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
-/// The signals that are passed on to the command.
-const FORWARDED: [Signal; 6] = [
+/// The exit code when the command was ended because its number was lost.
+pub const LOST_CODE: u8 = 121;
+/// The exit code when the settings and the pool disagree about the longest use.
+pub const BOUND_CODE: u8 = 122;
+/// The signals that are passed on to the command, but for the first.
+const CAUGHT: [Signal; 7] = [
+    // Not passed on: a child of this process has ended.
+    Signal::CHILD,
     Signal::HUP,
     Signal::INT,
     Signal::TERM,
@@ -34,6 +42,8 @@ const FORWARDED: [Signal; 6] = [
 ];
 const NUMBER_VARIABLE: &str = "NAGAYA_ID";
 const FENCE_VARIABLE: &str = "NAGAYA_FENCE";
+/// Unix milliseconds: ids of earlier holders carry no later time.
+const FLOOR_VARIABLE: &str = "NAGAYA_FLOOR";
 
 /// The command and its options.
 #[derive(Clone)]
@@ -42,8 +52,12 @@ pub struct RunOptions {
     pub command: Vec<OsString>,
     /// What is replaced by the number in every argument.
     pub placeholder: String,
-    /// How long the command may take to end after TERM.
+    /// How long the command may take to end after TERM when its number is lost; part of the window.
     pub grace: Duration,
+    /// How long processes that the command left behind may take to end after TERM while the number is held.
+    pub stop_timeout: Duration,
+    /// A command that calls [`nagaya_leash::watch`].
+    pub watchdog: fn() -> io::Result<std::process::Command>,
     pub holder: HolderOptions,
 }
 
@@ -64,43 +78,63 @@ pub enum RunError {
     },
     #[error("the supervisor could not be set up: {0}")]
     SetUp(#[source] io::Error),
+    #[error("the watchdog has ended, so the command was ended too")]
+    NoWatchdog,
 }
 
 impl RunError {
     /// Returns the exit code, as in shells: 127 for a program that is not there, 126 for one that
-    /// cannot be run, 2 for wrong usage, 1 for the rest.
+    /// cannot be run, 2 for wrong usage; [`BOUND_CODE`]; 1 for the rest.
     pub fn exit_code(&self) -> u8 {
         match self {
             RunError::NoCommand => 2,
             RunError::Start { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
             RunError::Start { .. } => 126,
-            RunError::State(_) | RunError::NoNumber(_) | RunError::SetUp(_) => 1,
+            RunError::NoNumber(End::BoundDiffers(_)) => BOUND_CODE,
+            RunError::State(_) | RunError::NoNumber(_) | RunError::SetUp(_) | RunError::NoWatchdog => 1,
         }
     }
 }
 
 /// Derives durations that leave a command its grace period inside the window and still allow two failed
-/// renewals.
-pub fn run_timing(options: TimingOptions, grace: Duration) -> (Timing, Vec<String>) {
+/// renewals. A grace or an interval that the pool's longest use time has no room for is refused.
+pub fn run_timing(options: TimingOptions, grace: Duration) -> Result<(Timing, Vec<String>), TooLong> {
     let base = Timing::default();
     let interval = options.interval.unwrap_or(base.interval);
-    let use_for = options.use_for.or(Some(interval * 3 + grace + MARGIN));
+    let use_max = options.use_max.unwrap_or(base.use_max);
+    let use_for = options.use_for.unwrap_or(interval * 3 + grace + WINDOW_SLACK);
+    if use_for > use_max {
+        let room = use_max.saturating_sub(WINDOW_SLACK);
+        return Err(TooLong {
+            use_for,
+            use_max,
+            remedy: format!(
+                "with an interval of {interval:?} the largest grace is {:?}, with a grace of {grace:?} the largest \
+                 interval is {:?}",
+                room.saturating_sub(interval * 3),
+                room.saturating_sub(grace) / 3
+            ),
+        });
+    }
+    let use_for = Some(use_for);
     Timing::from_options(TimingOptions { use_for, ..options }, base)
 }
 
-/// Runs the command with a number and returns its exit code, 128 + n if signal n ended it.
+/// Runs the command with a number and returns its exit code, 128 + n if signal n ended it, [`LOST_CODE`] if it was
+/// ended for the loss of its number.
 ///
-/// It must have the process to itself: it takes over signals and adopts orphans.
+/// It must have the process to itself: it takes over signals, adopts orphans and reaps them.
 /// The number is given back on every way out.
 pub async fn run(pool: Pool, options: RunOptions) -> Result<u8, RunError> {
     if options.command.is_empty() {
         return Err(RunError::NoCommand);
     }
-    let mut signals = Signals::listen(&FORWARDED).map_err(RunError::SetUp)?;
+    let mut signals = Signals::listen(&CAUGHT).map_err(RunError::SetUp)?;
     orphans::adopt().map_err(RunError::SetUp)?;
     let holder_options = HolderOptions {
         once: true,
         lock_scope: LockScope::ProcessAndChildren,
+        usage: Usage::Command,
         ..options.holder.clone()
     };
     let holder = Holder::start(pool, holder_options)?;
@@ -110,141 +144,196 @@ pub async fn run(pool: Pool, options: RunOptions) -> Result<u8, RunError> {
             report(holder.stop().await);
             return Ok(signal_code(signal.as_raw()));
         }
-        window = holder.window() => window.map_err(RunError::NoNumber)?,
+        window = usable_window(&holder, &*options.holder.wall) => window.map_err(RunError::NoNumber)?,
     };
-    let child = match start(&options, &window) {
-        Ok(child) => child,
-        Err(source) => {
+    let started = match (options.watchdog)().and_then(Leash::start) {
+        Ok(mut leash) => match leash.spawn(start(&options, &window)).await {
+            Ok(group) => Ok((leash, group)),
+            Err(source) => {
+                let program = options.command[0].clone();
+                Err(RunError::Start { program, source })
+            }
+        },
+        Err(error) => Err(RunError::SetUp(error)),
+    };
+    let (leash, group) = match started {
+        Ok(started) => started,
+        Err(error) => {
             report(holder.stop().await);
-            let program = options.command[0].clone();
-            return Err(RunError::Start { program, source });
+            return Err(error);
         }
     };
     let supervisor = Supervisor {
-        group: Group::of(&child),
         clock: options.holder.clock.clone(),
-        grace: options.grace,
+        leash,
+        group,
         window,
     };
-    let status = supervisor.watch(child, &mut signals, &holder).await;
-    if supervisor.end_descendants().await {
-        report(holder.stop().await);
-    } else {
-        tracing::error!("processes of the command could not be ended; the number stays reserved");
+    match supervisor.watch(&mut signals, &holder).await {
+        Ok(ended) => {
+            report(holder.stop().await);
+            Ok(ended.exit_code())
+        }
+        Err(WatchdogEnded { is_empty: true }) => {
+            report(holder.stop().await);
+            Err(RunError::NoWatchdog)
+        }
+        Err(WatchdogEnded { is_empty: false }) => {
+            tracing::error!("processes of the command could not be ended; the number stays reserved");
+            Err(RunError::NoWatchdog)
+        }
     }
-    Ok(exit_code(status.map_err(RunError::SetUp)?))
 }
 
-fn start(options: &RunOptions, window: &Window) -> io::Result<Child> {
-    let arguments = replace(&options.command, &options.placeholder, window.worker());
-    Command::new(&arguments[0])
-        .args(&arguments[1..])
-        .env(NUMBER_VARIABLE, window.worker().to_string())
-        .env(FENCE_VARIABLE, window.fence().to_string())
-        .process_group(0)
-        .spawn()
+fn start(options: &RunOptions, window: &Window) -> Start {
+    let variable = |name: &str, value: u64| (name.into(), value.to_string().into());
+    Start {
+        command: replace(&options.command, &options.placeholder, window.worker()),
+        variables: vec![
+            variable(NUMBER_VARIABLE, window.worker()),
+            variable(FENCE_VARIABLE, window.fence()),
+            variable(FLOOR_VARIABLE, window.floor_ms()),
+        ],
+        streams: None,
+        until: window.until(),
+        grace: options.grace,
+        stop_timeout: options.stop_timeout,
+    }
+}
+
+/// Waits for a number, and for the wall clock, which may have been set back since, to pass its floor.
+async fn usable_window(holder: &Holder, wall: &dyn Clock) -> Result<Arc<Window>, End> {
+    loop {
+        let window = holder.window().await?;
+        let floor_ms = i64::try_from(window.floor_ms()).unwrap_or(i64::MAX);
+        if wall.unix_ms() > floor_ms && !window.is_ended() {
+            return Ok(window);
+        }
+        tokio::time::sleep(CHECK_INTERVAL).await;
+    }
 }
 
 /// Waits for a signal that asks the process to end.
 async fn next_ending(signals: &mut Signals) -> Signal {
     loop {
         let signal = signals.next().await;
-        if signal != Signal::USR1 && signal != Signal::USR2 {
-            return signal;
+        match signal {
+            Signal::CHILD => orphans::reap_except(&[]),
+            Signal::USR1 | Signal::USR2 => (),
+            signal => return signal,
         }
     }
 }
 
+/// The command is gone.
+struct Ended {
+    status: ExitStatus,
+    is_lost: bool,
+}
+
+impl Ended {
+    fn exit_code(&self) -> u8 {
+        if self.is_lost {
+            LOST_CODE
+        } else {
+            exit_code(self.status)
+        }
+    }
+}
+
+/// The watchdog ended before the command; whether the command's processes are gone.
+struct WatchdogEnded {
+    is_empty: bool,
+}
+
 struct Supervisor {
-    group: Option<Group>,
+    leash: Leash,
+    group: Leashed,
     window: Arc<Window>,
     clock: Arc<dyn BootClock>,
-    grace: Duration,
 }
 
 impl Supervisor {
-    /// Passes signals on and watches the window until the command itself has ended.
-    async fn watch(
-        &self,
-        mut child: Child,
-        signals: &mut Signals,
-        holder: &Holder,
-    ) -> io::Result<ExitStatus> {
+    /// Passes signals and renewals on until nothing of the command is left.
+    async fn watch(mut self, signals: &mut Signals, holder: &Holder) -> Result<Ended, WatchdogEnded> {
         let mut status = holder.status();
-        let mut term_sent: Option<BootTime> = None;
-        let mut killed = false;
+        let mut is_lost = false;
+        let mut told = self.window.until();
         loop {
-            let now = self.clock.now();
-            if term_sent.is_none() && (self.window.is_ended() || now >= self.term_at()) {
-                tracing::warn!(
-                    number = self.window.worker(),
-                    "number lost or not renewed: ending the command"
-                );
-                self.signal_group(Signal::TERM);
-                term_sent = Some(now);
+            let (now, until) = (self.clock.now(), self.window.until());
+            if until > told {
+                told = until;
+                note(self.leash.extend(self.group, until).await);
             }
-            let deadline = match term_sent {
-                None => self.term_at(),
-                Some(sent) => (sent + self.grace).min(self.kill_at()),
+            if self.window.is_ended() && !is_lost {
+                is_lost = true;
+                tracing::warn!(number = self.window.worker(), "number lost: ending the command");
+                note(self.leash.stop(self.group).await);
+            }
+            // The watchdog kills earlier; this is for one that is out of order.
+            let kill_at = until - MARGIN;
+            let is_overdue = now >= kill_at;
+            if is_overdue {
+                is_lost = true;
+                self.group.kill();
+                if !has_living(self.group.leader(), &[], false) {
+                    let status = ExitStatus::from_raw(Signal::KILL.as_raw());
+                    return Ok(self.finish(Ended { status, is_lost }).await);
+                }
+            }
+            let wait = if is_overdue {
+                CHECK_INTERVAL
+            } else {
+                kill_at.since(now)
             };
-            if term_sent.is_some() && now >= deadline && !killed {
-                self.signal_group(Signal::KILL);
-                killed = true;
-            }
             tokio::select! {
-                ended = child.wait() => return ended,
-                signal = signals.next() => self.signal_group(signal),
-                // Renewals move the deadline without a change of status, so it is looked up again.
-                () = tokio::time::sleep(deadline.since(now).max(CHECK_INTERVAL)), if !killed => (),
+                event = self.leash.event() => match event {
+                    Event::Gone { status, cause, .. } => {
+                        is_lost |= cause == Cause::Deadline;
+                        return Ok(self.finish(Ended { status, is_lost }).await);
+                    }
+                    Event::Ended => return Err(self.end_descendants().await),
+                },
+                signal = signals.next() => match signal {
+                    Signal::CHILD => orphans::reap_except(self.leash.process().as_slice()),
+                    signal => note(self.leash.signal(self.group, signal).await),
+                },
+                () = self.window.moved() => (),
+                () = tokio::time::sleep(wait) => (),
                 Ok(()) = status.changed() => (),
             }
         }
     }
 
-    /// Ends the processes that the command left behind; false if some are still there.
-    async fn end_descendants(&self) -> bool {
-        let Some(group) = self.group else {
-            return true;
-        };
+    /// Lets go of the group and waits for the watchdog, which holds the lock of the name.
+    async fn finish(mut self, ended: Ended) -> Ended {
+        note(self.leash.let_go(self.group).await);
+        self.leash.end().await;
+        ended
+    }
+
+    /// Ends what a watchdog that was killed has left behind: it is ours now.
+    async fn end_descendants(self) -> WatchdogEnded {
+        tracing::error!("the watchdog has ended: ending the command");
         let begun = self.clock.now();
-        let kill_at = (begun + self.grace).min(self.kill_at().max(begun));
-        let mut sent = None;
         loop {
+            self.group.kill();
+            orphans::signal_children(Signal::KILL);
             if orphans::all_ended() {
-                return true;
+                return WatchdogEnded { is_empty: true };
             }
-            let now = self.clock.now();
-            if now >= kill_at + KILL_LIMIT {
-                return false;
-            }
-            let signal = if now >= kill_at {
-                Signal::KILL
-            } else {
-                Signal::TERM
-            };
-            // TERM once; KILL repeatedly, for processes that the last one has orphaned.
-            if sent != Some(signal) || signal == Signal::KILL {
-                // The group, and the descendants that left it and were orphaned.
-                group.signal(signal);
-                orphans::signal_children(signal);
-                sent = Some(signal);
+            if self.clock.now() >= begun + KILL_LIMIT {
+                return WatchdogEnded { is_empty: false };
             }
             tokio::time::sleep(CHECK_INTERVAL).await;
         }
     }
+}
 
-    fn signal_group(&self, signal: Signal) {
-        if let Some(group) = self.group {
-            group.signal(signal);
-        }
-    }
-
-    fn term_at(&self) -> BootTime {
-        self.kill_at() - self.grace
-    }
-
-    fn kill_at(&self) -> BootTime {
-        self.window.until() - MARGIN
+/// The watchdog's end is told by its event; an order that did not reach it matters to nobody else.
+fn note(sent: io::Result<()>) {
+    if let Err(error) = sent {
+        tracing::debug!(%error, "order not sent to the watchdog");
     }
 }
 
@@ -255,7 +344,7 @@ fn report(end: End) {
             tracing::warn!(reason, "number not given back; it stays reserved for a while")
         }
         End::Lost | End::NameTaken => tracing::warn!(?end, "number was lost"),
-        End::Failed(reason) => tracing::error!(reason, "lease failed"),
+        End::BoundDiffers(reason) | End::Failed(reason) => tracing::error!(reason, "lease failed"),
     }
 }
 
@@ -277,10 +366,22 @@ mod tests {
 
     #[test]
     fn a_commands_window_has_room_for_its_grace_and_three_renewals() {
-        let (timing, changes) = run_timing(TimingOptions::default(), Duration::from_secs(1));
-        assert_eq!(timing.use_for, Duration::from_millis(4250));
+        let (timing, changes) = run_timing(TimingOptions::default(), Duration::from_secs(1)).unwrap();
+        assert_eq!(timing.use_for, Duration::from_millis(4500));
         assert!(changes.is_empty(), "{changes:?}");
         assert!(timing.delay >= timing.delay_min());
+    }
+
+    #[test]
+    fn a_grace_that_others_would_not_wait_for_is_refused() {
+        let refused = run_timing(TimingOptions::default(), Duration::from_secs(10)).unwrap_err();
+        assert!(refused.to_string().contains("largest grace is 1.5s"), "{refused}");
+        let raised = TimingOptions {
+            use_max: Some(Duration::from_secs(20)),
+            ..TimingOptions::default()
+        };
+        let (timing, _) = run_timing(raised, Duration::from_secs(10)).unwrap();
+        assert!(timing.delay >= timing.wait_out(Duration::from_secs(20)));
     }
 
     #[test]
@@ -293,5 +394,12 @@ mod tests {
         };
         assert_eq!(missing.exit_code(), 127);
         assert_eq!(RunError::NoCommand.exit_code(), 2);
+        let differs = End::BoundDiffers(String::new());
+        assert_eq!(RunError::NoNumber(differs).exit_code(), BOUND_CODE);
+        let lost = Ended {
+            status: ExitStatus::from_raw(0),
+            is_lost: true,
+        };
+        assert_eq!(lost.exit_code(), LOST_CODE);
     }
 }

@@ -4,7 +4,7 @@ use nagaya_ids::pool::Phase;
 use nagaya_redis_client::Need;
 use nagaya_testkit::Redis;
 
-use crate::support::{block_on, call, grant, holder, pool_of};
+use crate::support::{block_on, call, grant, holder, make, pool_of};
 
 const HOLDERS: u64 = 100;
 
@@ -13,7 +13,7 @@ fn a_renewal_costs_redis_one_script() {
     let redis = Redis::start();
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, HOLDERS).await.unwrap();
+        make(&pool, 1, HOLDERS).await.unwrap();
         let mut held = Vec::new();
         for at in 0..HOLDERS {
             let id = holder(&format!("n{at}"), &format!("t{at}"));

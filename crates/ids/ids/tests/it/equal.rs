@@ -25,6 +25,7 @@ enum Deed {
     },
     Release {
         ago: usize,
+        exact: bool,
     },
 }
 
@@ -38,7 +39,7 @@ fn deed() -> impl Strategy<Value = (u8, u8, Deed)> {
     let deed = prop_oneof![
         (0_u8..7).prop_map(|proof| Deed::Get { proof }),
         (0_usize..2, phase, 1_u8..3).prop_map(|(ago, phase, seen_run)| Deed::Extend { ago, phase, seen_run }),
-        (0_usize..2).prop_map(|ago| Deed::Release { ago }),
+        (0_usize..2, any::<bool>()).prop_map(|(ago, exact)| Deed::Release { ago, exact }),
     ];
     (1_u8..7, 1_u8..3, deed)
 }
@@ -102,7 +103,7 @@ proptest! {
             let name = token.div_ceil(2).to_string();
             let (fence, real_fence) = match deed {
                 Deed::Get { .. } => fences[0].clone(),
-                Deed::Extend { ago, .. } | Deed::Release { ago } => fences[fences.len().saturating_sub(ago + 1)].clone(),
+                Deed::Extend { ago, .. } | Deed::Release { ago, .. } => fences[fences.len().saturating_sub(ago + 1)].clone(),
             };
             match deed {
                 Deed::Get { proof } => {
@@ -110,7 +111,7 @@ proptest! {
                     let highest = fences.iter().map(|(fence, _)| *fence).max().unwrap();
                     let given = model.get(caller(token, proof), run, highest + 1, 0, false);
                     // An empty reservation: the next client may take the number.
-                    let args = [&id, &name, &id, &run_text, "0", "0", &proof_text, "0"];
+                    let args = [&id, &name, &id, &run_text, "0", "0", &proof_text, "0", "0", "0", "5000"];
                     let answer = real.eval(GET, &[&ids, &clients, &stats, &leases], &args);
                     prop_assert_eq!(&answer[0], "granted");
                     prop_assert_eq!(answer[4] == "1", given.at_once, "{:?}", answer);
@@ -125,13 +126,14 @@ proptest! {
                         Err(Refusal::RunChanged) => vec!["refused".to_owned(), "run".into()],
                         Err(_) => vec!["refused".into(), "robbed".into()],
                     };
-                    let args = ["A1", &id, &id, &real_fence, &run_text, &seen_text, "0", "0", word(phase), "0"];
+                    let args = ["A1", &id, &id, &real_fence, &run_text, &seen_text, "0", "0", word(phase), "0", "5000"];
                     let answer = real.eval(EXTEND, &[&ids, &clients, &stats, &leases], &args);
                     prop_assert_eq!(&answer[..2], &expected[..], "{:?}", answer);
                 }
-                Deed::Release { .. } => {
-                    model.release(caller(token, 0), run, 0, fence);
-                    let args = ["A1", &id, &id, &real_fence, &run_text, "0", "0"];
+                Deed::Release { exact, .. } => {
+                    model.release(caller(token, 0), run, (0, fence), exact);
+                    let exact = if exact { "1" } else { "0" };
+                    let args = ["A1", &id, &id, &real_fence, &run_text, "0", "0", exact];
                     real.eval(RELEASE, &[&ids, &clients, &leases], &args);
                 }
             }

@@ -11,7 +11,7 @@ use nagaya_testkit::{
 };
 
 use crate::stage::{PATIENCE, Stage, Watchman, is_usable, opened, options, reaches, start};
-use crate::support::{block_on, call, grant, holder, pool_at, pool_of, quick_timing};
+use crate::support::{block_on, call, grant, holder, make, pool_at, pool_of, quick_timing};
 
 fn trouble(status: &Status) -> Option<&str> {
     match status {
@@ -63,7 +63,7 @@ fn no_replica_at_all_is_a_failure_and_not_a_success() {
     let redis = Redis::start();
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, 1).await.unwrap();
+        make(&pool, 1, 1).await.unwrap();
         let error = pool
             .get(&holder("a", "a"), &call(60_000), one_replica())
             .await
@@ -109,7 +109,7 @@ fn a_connection_lost_between_script_and_wait_confirms_nothing() {
     let proxy = TcpProxy::start(redis.address());
     let pool = pool_at(&format!("redis://{}?ns=t", proxy.address()));
     block_on(async {
-        pool.init(1, 2).await.unwrap();
+        make(&pool, 1, 2).await.unwrap();
         grant(&pool, &holder("z", "z"), &call(60_000)).await;
         let id = holder("a", "a");
         // The script arrives and runs; no answer comes back, and then the connection dies.
@@ -141,7 +141,7 @@ fn flushall_under_holders_ends_their_use_and_they_recover_after_init() {
     let redis = Redis::start();
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, 2).await.unwrap();
+        make(&pool, 1, 2).await.unwrap();
         let (a, b) = (start(pool.clone(), "a"), start(pool.clone(), "b"));
         let (first, second) = (opened(&a).await, opened(&b).await);
         assert_ne!(first.worker(), second.worker());
@@ -150,7 +150,7 @@ fn flushall_under_holders_ends_their_use_and_they_recover_after_init() {
         seeks_because(&a, "not initialized").await;
         seeks_because(&b, "not initialized").await;
         assert!(first.is_ended() && second.is_ended());
-        pool.init(1, 2).await.unwrap();
+        make(&pool, 1, 2).await.unwrap();
         let again = opened(&a).await;
         assert!(again.fence() > first.fence().max(second.fence()));
         opened(&b).await;
@@ -163,7 +163,7 @@ fn a_holder_waits_for_a_number_to_come_free() {
     let redis = Redis::start();
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, 1).await.unwrap();
+        make(&pool, 1, 1).await.unwrap();
         let a = start(pool.clone(), "a");
         opened(&a).await;
         let b = start(pool.clone(), "b");
@@ -205,7 +205,7 @@ fn a_wrong_password_fails_at_once() {
             assert!(!reason.contains("wrong@"), "{reason}");
         }
         let pool = pool_at(&url("default:secret@"));
-        pool.init(1, 1).await.unwrap();
+        make(&pool, 1, 1).await.unwrap();
         opened(&start(pool, "a")).await;
     });
 }
@@ -215,7 +215,7 @@ fn a_full_redis_is_waited_for() {
     let redis = Redis::start();
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, 1).await.unwrap();
+        make(&pool, 1, 1).await.unwrap();
         redis.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
         let holder = start(pool, "a");
         seeks_because(&holder, "OOM").await;
@@ -268,7 +268,7 @@ fn a_loading_redis_is_waited_for() {
     ]);
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, 1).await.unwrap();
+        make(&pool, 1, 1).await.unwrap();
         redis.cmd(&["DEBUG", "POPULATE", "2000"]);
         assert_eq!(redis.cmd(&["SAVE"]), Reply::ok());
         redis.kill9();
@@ -292,7 +292,7 @@ fn a_sentinels_failover_is_followed() {
         addresses.join(",")
     ));
     block_on(async {
-        pool.init(1, 3).await.unwrap();
+        make(&pool, 1, 3).await.unwrap();
         let holder = start(pool, "a");
         let before = opened(&holder).await;
         tokio::task::block_in_place(|| sentinel.failover());
@@ -323,7 +323,7 @@ fn a_cluster_needs_braces_and_survives_a_failover() {
     assert!(matches!(refused, Err(Error::NamespaceWithoutTag { .. })));
     let pool = pool_at(&format!("redis+cluster://{seed}?ns={{pool}}"));
     block_on(async {
-        pool.init(1, 3).await.unwrap();
+        make(&pool, 1, 3).await.unwrap();
         let holder = start(pool.clone(), "a");
         opened(&holder).await;
         let primary = cluster.owner_of(cluster.slot_of("{pool}:ids"));

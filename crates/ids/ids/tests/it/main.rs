@@ -6,6 +6,8 @@
     reason = "helpers of tests fail the test that calls them"
 )]
 
+mod bound;
+mod ceilings;
 mod cost;
 mod equal;
 mod failover;

@@ -1,10 +1,10 @@
 //! The scripts, one by one.
 
-use nagaya_ids::pool::{Error, Extension, GetAnswer, Phase, Refusal};
+use nagaya_ids::pool::{Error, Extension, GetAnswer, Phase, Refusal, Released};
 use nagaya_redis_client::Need;
 use nagaya_testkit::{Redis, Reply};
 
-use crate::support::{block_on, call, grant, holder, pool_of, proven};
+use crate::support::{block_on, call, grant, holder, make, pool_of, proven};
 
 const LONG: u64 = 60_000;
 
@@ -13,8 +13,8 @@ fn a_pool_is_initialized_once_and_given_out_lowest_first() {
     let redis = Redis::start();
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(9, 11).await.unwrap();
-        let again = pool.init(1, 5).await;
+        make(&pool, 9, 11).await.unwrap();
+        let again = make(&pool, 1, 5).await;
         assert!(
             matches!(again, Err(Error::AlreadyInitialized { .. })),
             "{again:?}"
@@ -40,11 +40,14 @@ fn all_taken_then_one_released_is_given_out_again() {
     let redis = Redis::start();
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, 2).await.unwrap();
+        make(&pool, 1, 2).await.unwrap();
         let (a, b) = (holder("a", "a"), holder("b", "b"));
         grant(&pool, &a, &call(LONG)).await;
         let second = grant(&pool, &b, &call(LONG)).await;
-        pool.release(&b, &second, 5).await.unwrap().unwrap();
+        pool.release(&b, &second, Released::Last { ms: 5 })
+            .await
+            .unwrap()
+            .unwrap();
         let third = grant(&pool, &holder("c", "c"), &call(LONG)).await;
         assert_eq!((third.number, third.floor_ms), (second.number, 5));
         assert!(third.fence > second.fence);
@@ -56,7 +59,7 @@ fn the_longest_expired_number_goes_first() {
     let redis = Redis::start();
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, 2).await.unwrap();
+        make(&pool, 1, 2).await.unwrap();
         redis.cmd(&["ZADD", "t:ids", "20", "A1", "10", "A2"]);
         assert_eq!(grant(&pool, &holder("a", "a"), &call(LONG)).await.number, 2);
         assert_eq!(grant(&pool, &holder("b", "b"), &call(LONG)).await.number, 1);
@@ -68,12 +71,15 @@ fn a_fresh_number_waits_and_a_cleanly_released_one_does_not() {
     let redis = Redis::start();
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, 1).await.unwrap();
+        make(&pool, 1, 1).await.unwrap();
         let a = holder("a", "a");
         let first = grant(&pool, &a, &call(LONG)).await;
         assert!(!first.at_once);
         // Released before its delay was over: the holder before it may still be there.
-        pool.release(&a, &first, 0).await.unwrap().unwrap();
+        pool.release(&a, &first, Released::Last { ms: 0 })
+            .await
+            .unwrap()
+            .unwrap();
         let second = grant(&pool, &a, &call(LONG)).await;
         assert!(!second.at_once);
         let opened = pool
@@ -89,7 +95,10 @@ fn a_fresh_number_waits_and_a_cleanly_released_one_does_not() {
             ),
             "{opened:?}"
         );
-        pool.release(&a, &second, 7).await.unwrap().unwrap();
+        pool.release(&a, &second, Released::Last { ms: 7 })
+            .await
+            .unwrap()
+            .unwrap();
         let third = grant(&pool, &holder("b", "b"), &call(LONG)).await;
         assert!(third.at_once);
         assert_eq!(third.floor_ms, 7);
@@ -101,7 +110,7 @@ fn a_name_gets_its_number_back_at_once_only_with_proof() {
     let redis = Redis::start();
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, 9).await.unwrap();
+        make(&pool, 1, 9).await.unwrap();
         let before = grant(&pool, &holder("a", "one"), &call(LONG)).await;
         let one = holder("a", "one");
         pool.extend(&one, &before, Phase::DelayOver, &call(LONG), Need::PRIMARY_ONLY)
@@ -130,7 +139,7 @@ fn a_name_gets_its_number_back_at_once_only_with_proof() {
         let same_name = Extension::Refused(Refusal::Robbed { same_name: true });
         assert_eq!(robbed.unwrap(), same_name);
         assert!(matches!(
-            pool.release(&id, &unproven, 0).await,
+            pool.release(&id, &unproven, Released::Last { ms: 0 }).await,
             Ok(Err(Refusal::Robbed { .. }))
         ));
     });
@@ -141,7 +150,7 @@ fn a_crash_during_the_delay_does_not_return_at_once() {
     let redis = Redis::start();
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, 1).await.unwrap();
+        make(&pool, 1, 1).await.unwrap();
         grant(&pool, &holder("a", "one"), &call(LONG)).await;
         let back = grant(&pool, &holder("a", "two"), &proven(LONG, "one")).await;
         assert!(back.proved && !back.at_once);
@@ -153,7 +162,7 @@ fn asking_again_with_the_same_token_finds_the_grant_and_renews_the_fence() {
     let redis = Redis::start();
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, 9).await.unwrap();
+        make(&pool, 1, 9).await.unwrap();
         let id = holder("a", "one");
         let first = grant(&pool, &id, &call(LONG)).await;
         let again = grant(&pool, &id, &call(LONG)).await;
@@ -174,7 +183,7 @@ fn ceilings_only_rise_until_a_release_names_the_last_time() {
     let redis = Redis::start();
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, 1).await.unwrap();
+        make(&pool, 1, 1).await.unwrap();
         let id = holder("a", "one");
         let first = grant(&pool, &id, &call(LONG)).await;
         let mut lower = call(LONG);
@@ -189,7 +198,10 @@ fn ceilings_only_rise_until_a_release_names_the_last_time() {
         );
         let again = grant(&pool, &id, &lower).await;
         assert_eq!(again.floor_ms, 1000);
-        pool.release(&id, &again, 400).await.unwrap().unwrap();
+        pool.release(&id, &again, Released::Last { ms: 400 })
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(grant(&pool, &id, &lower).await.floor_ms, 400);
     });
 }
@@ -199,7 +211,7 @@ fn an_expired_reservation_alone_refuses_nothing_and_is_counted() {
     let redis = Redis::start();
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, 1).await.unwrap();
+        make(&pool, 1, 1).await.unwrap();
         let id = holder("a", "one");
         let held = grant(&pool, &id, &call(LONG)).await;
         redis.cmd(&["ZADD", "t:ids", "1", "A1"]);
@@ -218,7 +230,7 @@ fn a_clock_that_went_back_does_not_lock_the_pool() {
     let redis = Redis::start();
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, 1).await.unwrap();
+        make(&pool, 1, 1).await.unwrap();
         grant(&pool, &holder("a", "one"), &call(LONG)).await;
         // As if the server's clock had been a day ahead when the number was reserved.
         let far = redis.cmd(&["TIME"]).items()[0].text().parse::<u64>().unwrap() + 86_400;
@@ -240,7 +252,7 @@ fn a_pool_grows_under_holders_and_shrinks_only_over_unused_numbers() {
     let pool = pool_of(&redis);
     block_on(async {
         assert!(matches!(pool.grow(1, 2).await, Err(Error::NotInitialized { .. })));
-        pool.init(5, 6).await.unwrap();
+        make(&pool, 5, 6).await.unwrap();
         let id = holder("a", "one");
         let held = grant(&pool, &id, &call(LONG)).await;
         assert!(matches!(pool.grow(6, 9).await, Err(Error::NotWider { .. })));
@@ -254,7 +266,10 @@ fn a_pool_grows_under_holders_and_shrinks_only_over_unused_numbers() {
         let used = pool.shrink(6, 8).await;
         assert!(matches!(used, Err(Error::Used { number: 5, .. })), "{used:?}");
         assert_eq!(redis.cmd(&["ZCARD", "t:ids"]), Reply::Int(5), "all or nothing");
-        pool.release(&id, &held, 0).await.unwrap().unwrap();
+        pool.release(&id, &held, Released::Last { ms: 0 })
+            .await
+            .unwrap()
+            .unwrap();
         pool.shrink(6, 8).await.unwrap();
         assert_eq!(redis.cmd(&["ZCARD", "t:ids"]), Reply::Int(3));
         let gone = pool
@@ -272,7 +287,7 @@ fn flushall_refuses_holders_and_fences_go_on_rising() {
     let redis = Redis::start();
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, 1).await.unwrap();
+        make(&pool, 1, 1).await.unwrap();
         let id = holder("a", "one");
         let held = grant(&pool, &id, &call(LONG)).await;
         redis.cmd(&["FLUSHALL"]);
@@ -286,7 +301,7 @@ fn flushall_refuses_holders_and_fences_go_on_rising() {
             matches!(missing, Err(Error::NotInitialized { .. })),
             "{missing:?}"
         );
-        pool.init(1, 1).await.unwrap();
+        make(&pool, 1, 1).await.unwrap();
         let next = grant(&pool, &id, &call(LONG)).await;
         assert!(next.fence > held.fence && !next.at_once);
     });

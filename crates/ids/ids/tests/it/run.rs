@@ -5,17 +5,22 @@ use std::ffi::OsString;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use nagaya_ids::lease::HolderOptions;
-use nagaya_ids::run::{RunOptions, run};
+use nagaya_ids::lease::{Holder, HolderOptions};
+use nagaya_ids::permit::Permit;
+use nagaya_ids::run::{LOST_CODE, RunOptions, run};
 use nagaya_testkit::{Folder, Launch, Process, Redis, Reply, Signal, is_alive, wait};
 
-use crate::support::{block_on, pool_at, pool_of, quick_timing};
+use crate::stage::{opened, options};
+use crate::support::{block_on, make, pool_at, pool_of, quick_timing};
 
 const URL: &str = "NAGAYA_TEST_RUN_URL";
 const COMMAND: &str = "NAGAYA_TEST_RUN_COMMAND";
 const STATE: &str = "NAGAYA_TEST_RUN_STATE";
 const DELAY_S: &str = "NAGAYA_TEST_RUN_DELAY_S";
 const GRACE: Duration = Duration::from_millis(300);
+/// For what a command leaves behind: longer than its grace, and than a window.
+const STOP_TIMEOUT: Duration = Duration::from_secs(4);
+const WATCHDOG: &str = "NAGAYA_TEST_RUN_WATCHDOG";
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Runs until it is told to end.
 const FOREVER: &str = "while :; do sleep 0.05; done";
@@ -34,6 +39,8 @@ fn supervisor_process() {
         command: command.split('\u{1f}').map(OsString::from).collect(),
         placeholder: "{}".into(),
         grace: GRACE,
+        stop_timeout: STOP_TIMEOUT,
+        watchdog,
         holder: HolderOptions {
             name: Some("runner".into()),
             state_dir: std::env::var_os(STATE).map(Into::into),
@@ -49,6 +56,22 @@ fn supervisor_process() {
         }
     };
     std::process::exit(code.into());
+}
+
+/// The watchdog's process: does nothing when it runs as an ordinary test.
+#[test]
+fn watchdog_process() {
+    if std::env::var_os(WATCHDOG).is_some() {
+        nagaya_leash::watch().unwrap();
+    }
+}
+
+fn watchdog() -> std::io::Result<std::process::Command> {
+    let mut command = std::process::Command::new(std::env::current_exe()?);
+    command
+        .args(["--exact", "run::watchdog_process", "--nocapture"])
+        .env(WATCHDOG, "1");
+    Ok(command)
 }
 
 fn launch(redis: &Redis, state: &Folder, command: &[&str]) -> Launch {
@@ -68,7 +91,7 @@ struct Case {
 impl Case {
     fn start(command: &[&str]) -> Case {
         let redis = Redis::start();
-        block_on(pool_of(&redis).init(1, 3)).unwrap();
+        block_on(make(&pool_of(&redis), 1, 3)).unwrap();
         let folder = Folder::new("ids-run");
         let supervisor = Process::start(launch(&redis, &folder, command), folder.path()).unwrap();
         Case {
@@ -186,7 +209,7 @@ fn a_robbed_command_that_ignores_term_is_killed() {
     let case = Case::shell(&format!("trap '' TERM; echo ready; {FOREVER}"));
     case.wait_for("ready");
     case.redis.cmd(&["HSET", "t:clients", "A1", "thief"]);
-    assert_eq!(case.end().code(), Some(137));
+    assert_eq!(case.end().code(), Some(LOST_CODE.into()));
     assert_eq!(case.redis.cmd(&["HGET", "t:clients", "A1"]), Reply::bulk("thief"));
 }
 
@@ -195,7 +218,7 @@ fn a_command_is_ended_when_redis_does_not_answer() {
     let case = Case::shell(&format!("trap 'echo asked; exit 9' TERM; echo ready; {FOREVER}"));
     case.wait_for("ready");
     case.redis.stop();
-    assert_eq!(case.end().code(), Some(9));
+    assert_eq!(case.end().code(), Some(LOST_CODE.into()));
     assert!(case.supervisor.output().contains("asked"));
     case.redis.cont();
 }
@@ -217,32 +240,109 @@ fn a_grandchild_that_left_the_group_and_ignores_term_is_ended_too() {
     case.check_released();
 }
 
+/// Signals one process; the testkit's own signals reach the whole family.
+fn signal_alone(pid: u32, signal: &str) {
+    let sent = std::process::Command::new("kill")
+        .args([signal, &pid.to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+}
+
 #[test]
-fn a_killed_supervisors_command_keeps_its_name_locked() {
-    let case = Case::shell(&format!("echo left $$; {FOREVER}"));
+fn a_killed_supervisors_command_is_ended_and_its_name_is_free_again() {
+    // It ignores TERM, so that only a KILL ends it.
+    let case = Case::shell(&format!("trap '' TERM; echo left $$; {FOREVER}"));
+    case.wait_for("left ");
+    let pid = case.printed_pid();
+    signal_alone(case.supervisor.pid().unwrap(), "-9");
+    case.supervisor.wait(PATIENCE).unwrap();
+    wait::until("the command is ended", PATIENCE, || !is_alive(pid));
+    wait::until("the name is free", PATIENCE, || {
+        let folder = Folder::new("ids-run-again");
+        let again = Process::start(case.launch(&["true"]), folder.path()).unwrap();
+        again.wait(PATIENCE).unwrap().code() == Some(0)
+    });
+}
+
+#[test]
+fn a_stopped_supervisors_command_is_ended_before_another_may_use_the_number() {
+    let case = Case::shell(&format!("trap '' TERM; echo left $$; {FOREVER}"));
     case.wait_for("left ");
     let pid = case.printed_pid();
     let supervisor = case.supervisor.pid().unwrap();
-    // Only the supervisor: the testkit's own kill9 would take the family with it.
-    let killed = std::process::Command::new("kill")
-        .args(["-9", &supervisor.to_string()])
-        .status();
-    assert!(killed.unwrap().success());
-    case.supervisor.wait(PATIENCE).unwrap();
-    assert!(is_alive(pid));
-    let folder = Folder::new("ids-run-again");
-    let again = Process::start(case.launch(&["true"]), folder.path()).unwrap();
-    assert_eq!(
-        again.wait(PATIENCE).unwrap().code(),
-        Some(1),
-        "{}",
-        again.output()
-    );
-    assert!(again.output().contains("is locked"), "{}", again.output());
-    let ended = std::process::Command::new("kill")
-        .args(["-9", "--", &format!("-{pid}")])
-        .status();
-    assert!(ended.unwrap().success());
+    signal_alone(supervisor, "-STOP");
+    // Another holder waits for the longest use; by then nothing may be left of the command.
+    case.redis.cmd(&["ZADD", "t:ids", "1", "A1"]);
+    block_on(async {
+        let pool = pool_of(&case.redis);
+        for name in ["b", "c", "d"] {
+            let holder = Holder::start(pool.clone(), options(name)).unwrap();
+            let window = opened(&holder).await;
+            if window.worker() == 1 {
+                assert!(!is_alive(pid), "the number has two users");
+                return;
+            }
+            // It stays reserved, so that the next one gets another number.
+            drop(holder);
+        }
+        panic!("nobody got the number");
+    });
+    signal_alone(supervisor, "-CONT");
+    assert_eq!(case.end().code(), Some(LOST_CODE.into()));
+}
+
+#[test]
+fn a_command_does_not_outlive_its_watchdog() {
+    let case = Case::shell(&format!("trap '' TERM; echo left $$ of $PPID; {FOREVER}"));
+    case.wait_for(" of ");
+    let pid = case.printed_pid();
+    let output = case.supervisor.output();
+    let (_, parent) = output.split_once(" of ").unwrap();
+    let parent: u32 = parent.split_whitespace().next().unwrap().parse().unwrap();
+    assert_ne!(Some(parent), case.supervisor.pid(), "the watchdog is the parent");
+    signal_alone(parent, "-9");
+    assert_eq!(case.end().code(), Some(1));
+    assert!(!is_alive(pid));
+    case.check_released();
+}
+
+#[test]
+fn what_a_command_leaves_behind_may_take_its_time_while_the_lease_is_healthy() {
+    // The shell ends at once; what it started takes longer than the grace, and counts how often it is told to end.
+    let script =
+        "sh -c 'trap \"echo told; sleep 1; echo done\" TERM; echo left $$; sleep 600 & wait; wait' & wait";
+    let case = Case::shell(script);
+    case.wait_for("left ");
+    case.supervisor.signal(Signal::TERM);
+    case.end();
+    let output = case.supervisor.output();
+    assert_eq!(output.matches("told").count(), 1, "{output}");
+    assert!(output.contains("done"), "{output}");
+    case.check_released();
+}
+
+#[test]
+fn orphans_are_reaped_while_the_command_runs() {
+    let script =
+        "i=0; while [ $i -lt 30 ]; do (sleep 0.01 &); i=$((i+1)); done; echo left $$ of $PPID; sleep 600";
+    let case = Case::shell(script);
+    case.wait_for(" of ");
+    let output = case.supervisor.output();
+    let (_, watchdog) = output.split_once(" of ").unwrap();
+    let watchdog: u32 = watchdog.split_whitespace().next().unwrap().parse().unwrap();
+    let families = [case.supervisor.pid().unwrap(), watchdog];
+    wait::until("the command is the only child left", PATIENCE, || {
+        families.iter().map(|pid| children(*pid)).sum::<usize>() == 2
+    });
+    case.supervisor.signal(Signal::TERM);
+    case.end();
+}
+
+/// Counts the children of a process, zombies included.
+fn children(pid: u32) -> usize {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    lists.map(|list| list.split_whitespace().count()).sum()
 }
 
 #[test]

@@ -13,7 +13,7 @@ use nagaya_ids::pool::Pool;
 use nagaya_testkit::{Direction, Redis, TcpProxy, wait};
 use tokio::sync::watch;
 
-use crate::support::{pool_at, quick_timing};
+use crate::support::{make, pool_at, quick_timing};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -92,7 +92,7 @@ impl Stage {
             link,
             signpost,
         };
-        crate::support::block_on(stage.pool().init(1, numbers)).unwrap();
+        crate::support::block_on(make(&stage.pool(), 1, numbers)).unwrap();
         stage.wait_replicated();
         stage
     }

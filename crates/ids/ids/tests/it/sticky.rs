@@ -8,7 +8,7 @@ use nagaya_ids::permit::{Permit, Stop};
 use nagaya_testkit::{Folder, Redis};
 
 use crate::stage::{Watchman, is_usable, opened, options, reaches};
-use crate::support::{block_on, pool_of};
+use crate::support::{block_on, make, pool_of};
 
 fn with_state(name: &str, folder: &Folder) -> HolderOptions {
     HolderOptions {
@@ -31,7 +31,7 @@ fn a_crashed_process_returns_at_once_above_the_last_time_it_used() {
     let (redis, folder) = (Redis::start(), Folder::new("sticky"));
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, 5).await.unwrap();
+        make(&pool, 1, 5).await.unwrap();
         let first = Holder::start(pool.clone(), with_state("a", &folder)).unwrap();
         let window = opened(&first).await;
         let last_ms = now_ms();
@@ -69,7 +69,7 @@ fn a_process_without_a_state_directory_waits_after_a_crash() {
     let redis = Redis::start();
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, 5).await.unwrap();
+        make(&pool, 1, 5).await.unwrap();
         let first = Holder::start(pool.clone(), options("a")).unwrap();
         let window = opened(&first).await;
         drop(first);
@@ -85,7 +85,7 @@ fn a_released_number_begins_above_the_last_time_for_anybody() {
     let redis = Redis::start();
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, 1).await.unwrap();
+        make(&pool, 1, 1).await.unwrap();
         let first = Holder::start(pool.clone(), options("a")).unwrap();
         let window = opened(&first).await;
         let last_ms = now_ms();
@@ -105,7 +105,7 @@ fn a_second_process_of_the_same_name_takes_over_and_the_first_stays_stopped() {
     let redis = Redis::start();
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, 5).await.unwrap();
+        make(&pool, 1, 5).await.unwrap();
         let first = Holder::start(pool.clone(), options("a")).unwrap();
         let before = opened(&first).await;
         let second = Holder::start(pool.clone(), options("a")).unwrap();
@@ -127,7 +127,7 @@ fn holders_without_a_name_get_numbers_of_their_own() {
     let redis = Redis::start();
     let pool = pool_of(&redis);
     block_on(async {
-        pool.init(1, 3).await.unwrap();
+        make(&pool, 1, 3).await.unwrap();
         let unnamed = || HolderOptions {
             name: None,
             ..options("")

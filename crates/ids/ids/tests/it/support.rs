@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_ids::lease::Timing;
-use nagaya_ids::pool::{GetAnswer, GetCall, Grant, HolderId, Pool};
+use nagaya_ids::pool::{Error, GetAnswer, GetCall, Grant, HolderId, NewPool, Pool};
 use nagaya_redis_client::{Client, Need, Options};
 use nagaya_testkit::Redis;
 
@@ -31,6 +31,18 @@ pub(crate) fn pool_of(redis: &Redis) -> Pool {
     pool_at(&format!("{}?ns=t", redis.url()))
 }
 
+/// The longest use time of the pools here.
+pub(crate) const USE_MAX: Duration = Duration::from_millis(1200);
+
+/// Makes a pool that others may have used before.
+pub(crate) async fn make(pool: &Pool, min: u64, max: u64) -> Result<(), Error> {
+    let new = NewPool {
+        use_max: USE_MAX,
+        unused: false,
+    };
+    pool.init(min, max, new).await
+}
+
 pub(crate) fn holder(name: &str, token: &str) -> HolderId {
     HolderId {
         owner: format!("client-{token}"),
@@ -44,6 +56,9 @@ pub(crate) fn call(reserve_ms: u64) -> GetCall {
         ceil_ms: 1000,
         reserve: Duration::from_millis(reserve_ms),
         proof: None,
+        now_ms: 1000,
+        ahead: Duration::from_secs(1),
+        use_max: USE_MAX,
     }
 }
 
@@ -64,7 +79,9 @@ pub(crate) async fn grant(pool: &Pool, id: &HolderId, call: &GetCall) -> Grant {
 /// Lengths short enough for tests and long enough for a busy machine.
 pub(crate) fn quick_timing() -> Timing {
     let mut timing = Timing {
-        use_for: Duration::from_millis(1200),
+        use_for: USE_MAX,
+        use_max: USE_MAX,
+        use_cap: USE_MAX,
         interval: Duration::from_millis(200),
         delay: Duration::ZERO,
         reserve: Duration::from_secs(4),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nagaya_clock::BootTime;
 use nagaya_ids::IdClock;
-use nagaya_ids::lease::{Held, LeaseAction, LeaseState, Renewal, Times, Timing};
+use nagaya_ids::lease::{Held, LeaseAction, LeaseState, Opening, Renewal, Times, Timing};
 use nagaya_ids::pool::Phase;
 use proptest::prelude::*;
 
@@ -108,7 +108,6 @@ impl Stage {
         let timing = Timing {
             use_for: Duration::from_millis(USE_MS),
             interval: Duration::ZERO,
-            delay: Duration::from_millis(USE_MS),
             ..Timing::default()
         };
         Process {
@@ -151,7 +150,11 @@ impl Stage {
                     at_once: given.at_once,
                     run: 1,
                 };
-                process.lease_state.granted(held, times);
+                let opening = Opening {
+                    delay: Duration::from_millis(USE_MS),
+                    floor_passed: BootTime::ZERO,
+                };
+                process.lease_state.granted(held, opening, times);
                 (process.floor_ms, process.last_ms) = (floor_ms, floor_ms);
                 process.ceil_ms = floor_ms.max(ceil_ms);
             }
@@ -226,7 +229,7 @@ impl Stage {
         );
         let before = self.store.records[number].token;
         self.store
-            .release(process.caller, 1, u8::try_from(number).unwrap(), fence);
+            .release(process.caller, 1, (u8::try_from(number).unwrap(), fence), true);
         if self.store.records[number].token != before {
             self.ceilings[number] = process.last_ms.max(process.floor_ms);
         }

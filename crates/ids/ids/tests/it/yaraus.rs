@@ -1,6 +1,6 @@
 //! A pool that an original yaraus made and uses beside us.
 
-use nagaya_ids::pool::{Entry, Extension, Phase, Refusal};
+use nagaya_ids::pool::{Entry, Extension, Phase, Refusal, Released};
 use nagaya_redis_client::Need;
 use nagaya_testkit::{Redis, Reply};
 
@@ -73,7 +73,9 @@ fn a_live_yaraus_pool_is_used_extended_and_released_in_its_own_format() {
     assert!(matches!(extended, Ok(Extension::Extended { .. })), "{extended:?}");
     assert!(score("A8") > now + 110.0);
     assert!(!entry(&redis, 7).owner.is_empty() && entry(&redis, 7).using());
-    block_on(pool.release(&id, &held, 0)).unwrap().unwrap();
+    block_on(pool.release(&id, &held, Released::Last { ms: 0 }))
+        .unwrap()
+        .unwrap();
     assert_eq!(redis.cmd(&["HGET", "t:clients", "A8"]), Reply::Nil);
     let released = score("A8");
     assert!(released >= now && released < now + 10.0, "{released} at {now}");
@@ -120,7 +122,7 @@ fn a_number_that_a_yaraus_client_took_is_not_ours_and_not_at_once() {
     let robbed = block_on(pool.extend(&id, &held, Phase::InUse, &call(LONG), Need::PRIMARY_ONLY)).unwrap();
     assert_eq!(robbed, Extension::Refused(Refusal::Robbed { same_name: false }));
     assert!(matches!(
-        block_on(pool.release(&id, &held, 0)),
+        block_on(pool.release(&id, &held, Released::Last { ms: 0 })),
         Ok(Err(Refusal::Robbed { .. }))
     ));
     assert_eq!(redis.cmd(&["HGET", "t:clients", "A8"]), Reply::bulk("thief-1-1"));
@@ -137,7 +139,9 @@ fn a_number_that_a_yaraus_client_used_in_between_is_not_given_out_at_once() {
     let id = holder("a", "a");
     let held = block_on(grant(&pool, &id, &call(LONG)));
     block_on(pool.extend(&id, &held, Phase::DelayOver, &call(LONG), Need::PRIMARY_ONLY)).unwrap();
-    block_on(pool.release(&id, &held, 0)).unwrap().unwrap();
+    block_on(pool.release(&id, &held, Released::Last { ms: 0 }))
+        .unwrap()
+        .unwrap();
     // Taken and released by yaraus: only the score tells.
     redis.cmd(&["ZADD", "t:ids", "1", "A8"]);
     redis.cmd(&["ZREM", "t:ids", "A9", "B10"]);

@@ -2,8 +2,7 @@
 //!
 //! The memcached listener is bound at once and read from when the first number may be used: a client
 //! that comes earlier is not refused, it waits. From then on it is always served, with errors while no
-//! number is held. The component is ready as soon as a number is granted, and failed while one that was
-//! in use is not renewed or lost.
+//! number is held. The component is ready while its number may be used, and at no other time.
 
 mod readiness_gate;
 
@@ -18,11 +17,11 @@ use axum::Router;
 use nagaya_clock::boot_now;
 use nagaya_clock::{Clock, SystemClock};
 use nagaya_ids::id_clock::RunningClock;
-use nagaya_ids::lease::{Holder, HolderOptions, Status, pool_options};
-use nagaya_ids::metrics::IdsStats;
+use nagaya_ids::lease::{Holder, HolderOptions, LeaseStats, Status, pool_options};
+use nagaya_ids::metrics::{IdsStats, LeaseNow};
 use nagaya_ids::mint::Mint;
 use nagaya_ids::permit::{FixedPermit, Permit};
-use nagaya_ids::pool::{Error as PoolError, Pool};
+use nagaya_ids::pool::{Error as PoolError, NewPool, Pool};
 use nagaya_ids::server::{ListenAddress, Listener, Server, ServerConfig, Stats};
 use nagaya_ids_api::IdsApi;
 use nagaya_redis_client::{Client, RedisUrl};
@@ -38,6 +37,7 @@ use crate::ids::IdsConfig;
 use crate::ids::api::IdsView;
 use crate::ids::target::house_url;
 use crate::ids::tools::run::describe_end;
+use crate::room::embedded::BACKROOM_FOLDER;
 use readiness_gate::ReadinessGate;
 
 /// Interval of the check whether the number may still be used.
@@ -48,7 +48,7 @@ const OWN_ROOM_TRIES: u32 = 20;
 const OPENING_SLACK: Duration = Duration::from_secs(2);
 
 /// The state of the lease under way, once there is one.
-type LeaseStatus = watch::Sender<Option<watch::Receiver<Status>>>;
+type LeaseStatus = watch::Sender<Option<(watch::Receiver<Status>, Arc<LeaseStats>)>>;
 
 /// Where the number comes from.
 #[derive(Clone)]
@@ -67,7 +67,7 @@ impl Source {
         readiness: &Readiness,
     ) -> anyhow::Result<Source> {
         let config = &settings.ids;
-        let (timing, changes) = config.timing();
+        let (timing, changes) = config.timing()?;
         for change in changes {
             warn!("{change}");
         }
@@ -82,9 +82,17 @@ impl Source {
             Some(url) => (url, None),
             None => {
                 let shared = settings.house.redis.as_ref();
+                // Nobody can have used numbers of an engine that has yet to be made.
+                let is_new = ["ids", BACKROOM_FOLDER]
+                    .iter()
+                    .all(|part| !data.join(part).exists());
                 let own_room = OwnRoom {
                     readiness: shared.is_none().then(|| readiness.clone()),
                     range: (config.min, config.max),
+                    first: NewPool {
+                        use_max: config.use_max,
+                        unused: shared.is_none() && is_new,
+                    },
                 };
                 let url = match shared {
                     None => house_url(config, data),
@@ -120,6 +128,8 @@ pub(crate) struct OwnRoom {
     pub(crate) readiness: Option<Readiness>,
     /// The range of the pool, which the server makes if it is missing.
     pub(crate) range: (u64, u64),
+    /// How the pool is made at the start. One that was lost later is made as one that may have users.
+    pub(crate) first: NewPool,
 }
 
 /// The bound listener and the id generator, which has no number yet.
@@ -320,14 +330,18 @@ async fn lease(
         make_first_pool(&pool, room).await?;
     }
     let holder = Holder::start(pool.clone(), leased.options)?;
-    shown.send_replace(Some(holder.status()));
+    shown.send_replace(Some((holder.status(), holder.stats())));
     let mut status = holder.status();
     let mut looks = tokio::time::interval(LOOK_EVERY);
     loop {
         let now = status.borrow_and_update().clone();
         if let (Status::Seeking { trouble: Some(_) }, Some(room)) = (&now, &leased.own_room) {
             // A client has flushed the engine. The holder reports a failure as well.
-            if let Err(error) = make_missing_pool(&pool, room.range).await {
+            let again = NewPool {
+                unused: false,
+                ..room.first
+            };
+            if let Err(error) = make_missing_pool(&pool, room.range, again).await {
                 tracing::debug!(error = format!("{error:#}"), "pool not made");
             }
         }
@@ -358,7 +372,7 @@ async fn lease(
 /// it from answering the first time.
 async fn make_first_pool(pool: &Pool, room: &OwnRoom) -> anyhow::Result<()> {
     for _ in 1..OWN_ROOM_TRIES {
-        match make_missing_pool(pool, room.range).await {
+        match make_missing_pool(pool, room.range, room.first).await {
             Ok(()) => return Ok(()),
             // A Redis elsewhere may come later; until then no number is found, and this is tried again.
             Err(error) if room.readiness.is_none() => {
@@ -369,13 +383,13 @@ async fn make_first_pool(pool: &Pool, room: &OwnRoom) -> anyhow::Result<()> {
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
-    make_missing_pool(pool, room.range).await
+    make_missing_pool(pool, room.range, room.first).await
 }
 
-async fn make_missing_pool(pool: &Pool, (min, max): (u64, u64)) -> anyhow::Result<()> {
+async fn make_missing_pool(pool: &Pool, (min, max): (u64, u64), new: NewPool) -> anyhow::Result<()> {
     match pool.range().await {
         Ok(_) => Ok(()),
-        Err(PoolError::NotInitialized { .. }) => match pool.init(min, max).await {
+        Err(PoolError::NotInitialized { .. }) => match pool.init(min, max, new).await {
             // Another process created it first.
             Ok(()) | Err(PoolError::AlreadyInitialized { .. }) => Ok(()),
             Err(error) => Err(anyhow!("the pool could not be made: {}", error.chain())),
@@ -424,11 +438,7 @@ impl Front {
                 opens_after,
             } => {
                 self.mint.set_permit(None);
-                if *self.opened.borrow() {
-                    self.ready.failed()
-                } else {
-                    self.ready.ready()
-                }
+                self.ready.failed();
                 let left = opens_after.since(boot_now()).as_secs_f64();
                 self.ready.set_detail(format!(
                     "number {number}, fence {fence}, to be used in {left:.1} s"
@@ -476,9 +486,14 @@ fn register(metrics: &Metrics, mint: &Arc<Mint>, stats: &Arc<Stats>, is_fixed: b
     let (mint, stats, status) = (Arc::clone(mint), Arc::clone(stats), status.clone());
     metrics.register(move || {
         let stats = stats.snapshot(&mint);
-        let is_open = |status: &watch::Receiver<Status>| {
-            matches!(&*status.borrow(), Status::Open(window) if window.check(boot_now()).is_ok())
+        let window_left = |status: &watch::Receiver<Status>| match &*status.borrow() {
+            Status::Open(window) if !window.is_ended() => window.until().since(boot_now()),
+            _ => Duration::ZERO,
         };
+        let lease = status
+            .borrow()
+            .as_ref()
+            .map(|(status, stats)| LeaseNow::of(stats, window_left(status)));
         IdsStats {
             connections: stats.curr_connections,
             connections_refused: stats.rejected_connections,
@@ -486,8 +501,9 @@ fn register(metrics: &Metrics, mint: &Arc<Mint>, stats: &Arc<Stats>, is_fixed: b
             requests_failed: stats.get_misses,
             issued: stats.get_hits,
             worker: stats.worker,
-            usable: is_fixed || status.borrow().as_ref().is_some_and(is_open),
+            usable: is_fixed || lease.is_some_and(|lease| !lease.window_left.is_zero()),
             clock_behind_ms: stats.clock_behind_ms,
+            lease,
         }
     });
 }

@@ -6,12 +6,17 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use nagaya_config::{ByteSize, Listen, Raw, Value};
+use nagaya_ids::lease::{USE_MAX_CAP, USE_MAX_STANDARD};
 
 const INIT_EXAMPLES: &str = "\
 Examples:
   nagaya ids init --redis redis://localhost:6379/0?ns=yaraus
   nagaya ids init --redis redis://localhost --min 1 --max 255
   nagaya ids init --redis redis://localhost --grow --max 2047
+
+A process that a flushed Redis has forgotten may still use a number. So the
+first users of a new pool wait for a minute, unless --unused says that there
+is no such process.
 
 The house makes the pool in its own room by itself. Exit code 1 when the pool
 is there already, or when a number to be taken away is reserved.";
@@ -23,13 +28,17 @@ Examples:
   nagaya ids run --redis redis://localhost --min-replicas 1 -- sh -c 'echo {}'
   nagaya ids run -server redis://localhost -interval 1s -expire 30m app {}
 
-The command finds its number in place of {} and in NAGAYA_ID, and in
-NAGAYA_FENCE a number that rises with every grant. When its number is lost it
-gets TERM and, if it does not end, KILL. Signals are passed on to it.
+The command finds its number in place of {} and in NAGAYA_ID, in NAGAYA_FENCE
+a number that rises with every grant, and in NAGAYA_FLOOR the time, in Unix
+milliseconds, above which ids of this number are new. When its number is lost
+it gets TERM and, if it does not end, KILL, even if this process was killed or
+stopped. Signals are passed on to it.
 
 Exit code: the command's; 128+N when signal N ended it; 127 when there is no
-such command, 126 when it cannot be run, 1 when there is no number, 2 for bad
-usage. Flags may have one dash, as yaraus has them.";
+such command, 126 when it cannot be run, 121 when it was ended because its
+number was lost, 122 when --use-max is not the pool's, 1 when there is no
+number, 2 for bad usage. Flags may have one dash, as yaraus has them, and go
+before the command.";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -54,6 +63,16 @@ Examples:
 
 The table has the reserved numbers, or all of them with --all; JSON always has
 all of them.";
+
+const RELEASE_EXAMPLES: &str = "\
+Examples:
+  nagaya ids release 17
+  nagaya ids release 17 --forget-ceiling --redis redis://localhost
+
+The holder, if there is one, is refused at its next renewal and stops. Whoever
+gets the number next waits until that is certain, and makes ids above the
+times used with it. Forget those only if they came from a wrong clock and no
+id with them was kept.";
 
 const DECODE_EXAMPLES: &str = "\
 Examples:
@@ -88,6 +107,9 @@ pub(crate) enum IdsCommand {
     /// Show who has which number
     #[command(after_long_help = LIST_EXAMPLES)]
     List(ListArgs),
+    /// Take a number from its holder
+    #[command(after_long_help = RELEASE_EXAMPLES)]
+    Release(ReleaseArgs),
     /// Tell when and by which worker ids were made
     #[command(after_long_help = DECODE_EXAMPLES)]
     Decode(DecodeArgs),
@@ -120,6 +142,15 @@ pub(crate) struct InitArgs {
     /// Take numbers away that nobody has reserved
     #[arg(long)]
     pub(super) shrink: bool,
+    /// Nobody uses these numbers: the first users need not wait
+    #[arg(long, conflicts_with_all = ["grow", "shrink"])]
+    pub(super) unused: bool,
+    /// The longest use of a number in this pool [default: ids.use_max]
+    #[arg(long, value_name = "TIME", value_parser = use_max)]
+    pub(super) use_max: Option<Duration>,
+    /// Give an idle pool the longest use that --use-max or the settings say
+    #[arg(long, conflicts_with_all = ["grow", "shrink", "unused", "min", "max"])]
+    pub(super) change_use_max: bool,
 }
 
 /// How a number is held.
@@ -134,6 +165,9 @@ pub(super) struct HolderArgs {
     /// Replicas that must confirm grants and renewals [default: ids.min_replicas]
     #[arg(long, value_name = "N")]
     pub(super) min_replicas: Option<u32>,
+    /// The longest use of a number in this pool [default: ids.use_max]
+    #[arg(long, value_name = "TIME", value_parser = use_max)]
+    pub(super) use_max: Option<Duration>,
     /// Renew this often [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) interval: Option<Duration>,
@@ -157,9 +191,12 @@ pub(crate) struct RunArgs {
     /// What is replaced by the number in the command's arguments
     #[arg(long, value_name = "TEXT", default_value = "{}")]
     pub(super) replacement: String,
-    /// How long the command may take to end after TERM
+    /// How long the command may take to end after TERM when its number is lost
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub(super) grace: Duration,
+    /// How long what the command leaves behind may take to end after TERM
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub(super) stop_timeout: Duration,
     /// Taken for yaraus's sake, which ignores it too
     #[arg(long, hide = true)]
     pub(super) min: Option<u64>,
@@ -167,7 +204,7 @@ pub(crate) struct RunArgs {
     #[arg(long, hide = true)]
     pub(super) max: Option<u64>,
     /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required = true, trailing_var_arg = true)]
     pub(super) command: Vec<OsString>,
 }
 
@@ -213,6 +250,18 @@ pub(crate) struct ListArgs {
 }
 
 #[derive(Args)]
+pub(crate) struct ReleaseArgs {
+    #[command(flatten)]
+    pub(super) pool: PoolArgs,
+    /// The number
+    #[arg(value_name = "NUMBER")]
+    pub(super) number: u64,
+    /// Let the next ids carry times that were used already
+    #[arg(long)]
+    pub(super) forget_ceiling: bool,
+}
+
+#[derive(Args)]
 pub(crate) struct DecodeArgs {
     /// Ids, decimal or hexadecimal after 0x
     #[arg(required = true, value_name = "ID")]
@@ -246,6 +295,18 @@ pub(crate) struct AuditArgs {
 
 fn duration(text: &str) -> Result<Duration, String> {
     read(text)
+}
+
+/// Reads a length that the setting of that name allows.
+fn use_max(text: &str) -> Result<Duration, String> {
+    let length = duration(text)?;
+    if (USE_MAX_STANDARD..=USE_MAX_CAP).contains(&length) {
+        Ok(length)
+    } else {
+        Err(format!(
+            "must be between {USE_MAX_STANDARD:?} and {USE_MAX_CAP:?}"
+        ))
+    }
 }
 
 fn size(text: &str) -> Result<ByteSize, String> {

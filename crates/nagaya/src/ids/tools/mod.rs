@@ -27,6 +27,7 @@ pub(crate) fn run(global: &GlobalArgs, flags: Vec<Flag>, command: IdsCommand) ->
         IdsCommand::Serve(args) => serve::serve(&loaded, args),
         IdsCommand::Stats(args) => admin::stats(&loaded, &args),
         IdsCommand::List(args) => admin::list(&loaded, &args),
+        IdsCommand::Release(args) => admin::release(&loaded, &args),
         IdsCommand::Decode(args) => examine::decode(&loaded, &args),
         IdsCommand::Audit(args) => examine::audit(&loaded, args),
     }

@@ -1,5 +1,6 @@
 //! `nagaya ids run`: a command with a number.
 
+use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -31,7 +32,7 @@ pub(super) fn run(loaded: &Loaded, args: RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn run_with(ids: &IdsConfig, target: &Target, args: RunArgs) -> anyhow::Result<ExitCode> {
-    let (timing, changes) = run_timing(timing_options(&args.holder), args.grace);
+    let (timing, changes) = run_timing(timing_options(ids, &args.holder), args.grace)?;
     for change in changes {
         tracing::warn!("{change}");
     }
@@ -41,6 +42,8 @@ async fn run_with(ids: &IdsConfig, target: &Target, args: RunArgs) -> anyhow::Re
         command: args.command,
         placeholder: args.replacement,
         grace: args.grace,
+        stop_timeout: args.stop_timeout,
+        watchdog,
         holder: HolderOptions {
             timing,
             ..holder_options(ids, args.holder)
@@ -56,6 +59,13 @@ async fn run_with(ids: &IdsConfig, target: &Target, args: RunArgs) -> anyhow::Re
     }
 }
 
+/// Our own program as the watchdog, even if its file was replaced since it started.
+fn watchdog() -> std::io::Result<std::process::Command> {
+    let mut command = std::process::Command::new("/proc/self/exe");
+    command.arg0("nagaya").arg("leash");
+    Ok(command)
+}
+
 /// The flags of a holder over the settings, but for the lengths of time.
 pub(super) fn holder_options(ids: &IdsConfig, args: HolderArgs) -> HolderOptions {
     HolderOptions {
@@ -66,12 +76,13 @@ pub(super) fn holder_options(ids: &IdsConfig, args: HolderArgs) -> HolderOptions
     }
 }
 
-pub(super) fn timing_options(args: &HolderArgs) -> TimingOptions {
+pub(super) fn timing_options(ids: &IdsConfig, args: &HolderArgs) -> TimingOptions {
     TimingOptions {
         interval: args.interval,
         delay: args.delay,
         reserve: args.expire,
         use_for: None,
+        use_max: Some(args.use_max.unwrap_or(ids.use_max)),
         without_guards: args.i_am_a_database_removable_specialist,
     }
 }
@@ -93,6 +104,6 @@ pub(in crate::ids) fn describe_end(end: &End) -> String {
             "another process with the same name has taken it over; give each process a name of its own"
                 .to_owned()
         }
-        End::Failed(reason) => reason.clone(),
+        End::BoundDiffers(reason) | End::Failed(reason) => reason.clone(),
     }
 }

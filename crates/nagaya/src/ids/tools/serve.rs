@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use nagaya_clock::{Clock, SystemClock};
 use nagaya_config::{Listen, Loaded};
-use nagaya_ids::lease::{HolderOptions, Timing, TimingOptions};
+use nagaya_ids::lease::{HolderOptions, Timing, TimingOptions, TooLong};
 use nagaya_telemetry::metrics::Metrics;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -71,7 +71,7 @@ impl Plan {
             }
             None => {
                 let target = Target::choose(loaded, args.pool.redis.as_deref())?;
-                let (timing, changes) = timing(&ids, &args.holder);
+                let (timing, changes) = timing(&ids, &args.holder)?;
                 warnings = changes;
                 let options = HolderOptions {
                     timing,
@@ -148,12 +148,13 @@ fn refuse_open(flag: &str, listen: Listen, house: &HouseConfig) -> anyhow::Resul
 }
 
 /// The lengths of time that the flags ask for, over the settings.
-fn timing(ids: &IdsConfig, args: &HolderArgs) -> (Timing, Vec<String>) {
+fn timing(ids: &IdsConfig, args: &HolderArgs) -> Result<(Timing, Vec<String>), TooLong> {
     let timing_options = TimingOptions {
         interval: Some(args.interval.unwrap_or(ids.interval)),
         delay: args.delay.or(ids.delay),
         reserve: Some(args.expire.unwrap_or(ids.expire)),
         use_for: Some(ids.use_for).filter(|_| args.interval.is_none()),
+        use_max: Some(args.use_max.unwrap_or(ids.use_max)),
         without_guards: true,
     };
     Timing::from_options(timing_options, Timing::default())

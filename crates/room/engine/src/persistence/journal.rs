@@ -1,22 +1,30 @@
 //! The write-ahead log as a journal of commands.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nagaya_keyspace::effects::{Journal, JournalError, SyncWhen};
 use nagaya_process::Ground;
 use nagaya_wal::{Log, LogError, Position, SyncMode};
 
+use super::witness::Witness;
+
 pub(super) struct LogJournal {
     pub(super) log: Arc<Log>,
     pub(super) ground: Ground,
+    /// Must have a record before its answer leaves.
+    pub(super) witness: Option<Witness>,
+    /// The end of the last record.
+    pub(super) last: AtomicU64,
 }
 
 impl Journal for LogJournal {
     fn append(&self, record: &[u8]) -> Result<u64, JournalError> {
-        self.log
-            .append(record)
-            .map(|position| position.0)
-            .map_err(|error| refusal(&error))
+        let appended = self.log.append(record).map_err(|error| refusal(&error))?;
+        if self.witness.is_some() {
+            self.last.fetch_max(appended.0, Ordering::AcqRel);
+        }
+        Ok(appended.0)
     }
 
     fn bytes(&self) -> u64 {
@@ -26,11 +34,20 @@ impl Journal for LogJournal {
     #[inline]
     fn wants_commit(&self) -> bool {
         // Readers wait too: a value that they have seen must survive a crash.
-        self.safe() < self.log.end()
+        let is_unwitnessed = |witness: &Witness| witness.position() < self.last.load(Ordering::Acquire);
+        self.safe() < self.log.end() || self.witness.as_ref().is_some_and(is_unwitnessed)
     }
 
     fn commit(&self) -> Result<(), JournalError> {
-        self.log.commit(self.log.end()).map_err(|error| refusal(&error))
+        let last = self.last.load(Ordering::Acquire);
+        let committed = self.log.commit(self.log.end());
+        if let Some(witness) = &self.witness {
+            match &committed {
+                Ok(()) => witness.reach(last),
+                Err(_) => witness.void(),
+            }
+        }
+        committed.map_err(|error| refusal(&error))
     }
 
     fn sync(&self) -> Result<(), JournalError> {
@@ -56,7 +73,8 @@ impl Journal for LogJournal {
     }
 
     fn is_durable(&self, position: u64) -> bool {
-        self.safe().0 >= position
+        let is_witnessed = |witness: &Witness| witness.position() >= position;
+        self.safe().0 >= position && self.witness.as_ref().is_none_or(is_witnessed)
     }
 }
 
@@ -93,6 +111,8 @@ mod tests {
         let journal = LogJournal {
             log: Arc::clone(&log),
             ground: Ground::default(),
+            witness: None,
+            last: AtomicU64::default(),
         };
         let commits = |record: &[u8]| {
             let position = journal.append(record).unwrap();

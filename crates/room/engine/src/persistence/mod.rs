@@ -9,8 +9,9 @@ mod recovery;
 mod saver;
 mod signal;
 mod walker;
+mod witness;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -31,6 +32,7 @@ use grounded_files::GroundedFiles;
 use journal::LogJournal;
 use saver::{Rules, Saver};
 use signal::Signal;
+use witness::{Identified, WITNESS_FOLDER, Witness};
 
 /// Tags read per call while the filter is filled.
 const FILTER_PAGE: usize = 10_000;
@@ -44,6 +46,9 @@ pub struct Storage {
     pub files: Arc<dyn Files>,
     /// The places that must not be lost while the engine runs. It adds the log's folder.
     pub ground: Ground,
+    /// The folder with the engine's identity, which outlives restarts that lose nothing; none gives every run a new
+    /// one.
+    pub identity: Option<PathBuf>,
 }
 
 impl Storage {
@@ -54,6 +59,15 @@ impl Storage {
             log_dir,
             files: Arc::new(OsFiles),
             ground: Ground::default(),
+            identity: None,
+        }
+    }
+
+    /// Keeps the engine's identity in a folder, which the log must be of.
+    pub fn identified_in(self, folder: PathBuf) -> Storage {
+        Storage {
+            identity: Some(folder),
+            ..self
         }
     }
 
@@ -85,6 +99,7 @@ impl Persistence {
             log_dir,
             files,
             ground,
+            identity,
         } = storage;
         let files = Arc::new(GroundedFiles {
             files,
@@ -156,7 +171,11 @@ impl Persistence {
         );
         let done = recovery::replay(&shared.server, &mut saver, &mut recovery, &replayed);
         let done = done.map_err(Error::Recovery)?;
-        replayed.store(u64::MAX, Ordering::Release);
+        let reached = replayed.swap(u64::MAX, Ordering::AcqRel);
+        let witness = match identity {
+            Some(folder) => keep_identity(shared, &folder, reached)?,
+            None => None,
+        };
         if done.records > 0 || recovery.torn_tail().is_some() {
             tracing::info!(
                 records = done.records,
@@ -168,6 +187,8 @@ impl Persistence {
         shared.server.set_journal(Arc::new(LogJournal {
             log: Arc::clone(&log),
             ground,
+            witness,
+            last: AtomicU64::new(reached),
         }));
         let (questions, walker) = walker::start(shared).map_err(Error::Thread)?;
         let readers = loader::start(shared, orders, &questions).map_err(Error::Thread)?;
@@ -200,6 +221,15 @@ impl Persistence {
         }
         self.log.close()
     }
+}
+
+/// Gives the engine the identity of its folder, if the log that was read proves it, else a new one.
+fn keep_identity(shared: &Shared, folder: &Path, reached: u64) -> Result<Option<Witness>, Error> {
+    let Identified { identity, witness } =
+        witness::identify(folder, Path::new(WITNESS_FOLDER), reached).map_err(Error::Identity)?;
+    *shared.server.run_id.lock() = identity.clone();
+    *shared.server.replication_id.lock() = identity;
+    Ok(witness)
 }
 
 /// Starts to add every tag of the cold tier to the filter, while the engine serves clients.

@@ -8,8 +8,9 @@
 -- ARGV[7] ceil_ms    ARGV[8] reserve_s
 -- ARGV[9] phase      'waiting' | 'delay_over' | 'in_use' (the window was unbroken when sent) | 'lapsed'
 -- ARGV[10] caller_now Unix seconds
--- Returns {'extended', run_changed 0|1, ceil_ms, clock}
---       | {'refused', 'missing' | 'robbed' | 'run', name of the holder now}
+-- ARGV[11] bound_ms  the longest use time in the pool, as the caller's settings have it
+-- Returns {'extended', run_changed 0|1, ceil_ms, clock, numbers that are not reserved}
+--       | {'refused', 'missing' | 'robbed' | 'run' | 'bound', name of the holder now}
 local ids, clients, stats, leases = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local member, owner, token, fence, run = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local seen_run, ceil_ms, reserve_s, phase = ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
@@ -24,6 +25,8 @@ if not lease.intact or lease.owner ~= owner or lease.token ~= token or lease.fen
   redis.call('HINCRBY', stats, 'extend_ttl_ownership_error', 1)
   return { 'refused', 'robbed', lease.intact and lease.name or '' }
 end
+local bound_ms = redis.call('HGET', leases, 'bound')
+if bound_ms and bound_ms ~= ARGV[11] then return { 'refused', 'bound', lease.name } end
 -- The record alone does not tell: a renewal whose answer was lost has already put its run there.
 local changed = lease.run ~= run or seen_run ~= run
 if changed and phase ~= 'in_use' then
@@ -45,4 +48,5 @@ local score = seconds(now + reserve_s)
 write_lease(leases, member, { ceil = ceil, run = run, open = open, score = score })
 redis.call('ZADD', ids, score, member)
 redis.call('HINCRBY', stats, 'extend_ttl_success', 1)
-return { 'extended', changed and 1 or 0, ceil, source }
+local free = redis.call('ZCOUNT', ids, '-inf', '(' .. seconds(now))
+return { 'extended', changed and 1 or 0, ceil, source, free }

@@ -3,6 +3,7 @@
 -- KEYS[1] ids      sorted set: member -> expiry in Unix seconds
 -- KEYS[2] clients  hash: member -> owner
 -- KEYS[3] stats    hash: counters, min, max
+-- KEYS[4] leases   hash: see the prelude
 -- ARGV[1] old_min  ARGV[2] old_max   the range as the caller saw it
 -- ARGV[3] min      ARGV[4] max
 -- ARGV[5] added    members, separated by spaces    ARGV[6] removed  members, separated by spaces
@@ -26,7 +27,11 @@ for member in string.gmatch(ARGV[6], '%S+') do
   redis.call('HDEL', clients, member)
 end
 for member in string.gmatch(ARGV[5], '%S+') do
-  if not redis.call('ZSCORE', ids, member) then redis.call('ZADD', ids, 0, member) end
+  if not redis.call('ZSCORE', ids, member) then
+    redis.call('ZADD', ids, 0, member)
+    -- Nobody has vouched for this one.
+    redis.call('HSET', KEYS[4], 'unused_run', '')
+  end
 end
 redis.call('HMSET', stats, 'min', ARGV[3], 'max', ARGV[4])
 return { 'resized' }

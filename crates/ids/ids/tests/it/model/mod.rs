@@ -209,6 +209,33 @@ fn clocks_of_different_rates_are_covered_by_the_longer_delay() {
 }
 
 #[test]
+fn holders_with_unlike_windows_are_waited_for_by_the_longest() {
+    let unlike = Rules {
+        processes: 2,
+        longer: 1,
+        delay: 2,
+        ..Rules::default()
+    };
+    check_holds(
+        "unlike windows",
+        Rules {
+            starts: 3,
+            releases: 1,
+            ..unlike
+        },
+    );
+    check_holds("unlike windows, flushall", Rules { flushes: 1, ..unlike });
+    check_holds(
+        "unlike windows, failover",
+        Rules {
+            replicas: 1,
+            failovers: 1,
+            ..unlike
+        },
+    );
+}
+
+#[test]
 fn split_brain_with_all_or_a_majority_confirming_is_survived() {
     check_holds(
         "split brain, K=1 of 1",
@@ -262,6 +289,18 @@ fn the_search_finds_what_a_missing_guard_lets_through() {
             ..lossy
         },
     );
+    for (what, flushes, failovers) in [("taken", 0, 0), ("flushall", 1, 0), ("failover", 0, 1)] {
+        check_breaks(
+            &format!("a wait for the own window, {what}"),
+            Rules {
+                longer: 1,
+                delay: 1,
+                flushes,
+                failovers,
+                ..lossy
+            },
+        );
+    }
     check_breaks("split brain, K=0", Rules { split: true, ..lossy });
     check_breaks(
         "at once whatever the run",

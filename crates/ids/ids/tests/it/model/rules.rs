@@ -11,6 +11,9 @@ pub(super) struct Rules {
     /// Replicas that must have a write before it counts.
     pub(super) confirmations: u8,
     pub(super) use_for: u8,
+    /// How much longer than `use_for` the first process may use its number.
+    pub(super) longer: u8,
+    /// What a taker waits: the longest use in the pool.
     pub(super) delay: u8,
     pub(super) failovers: u8,
     /// The old primary still answers clients that reach it.
@@ -37,6 +40,7 @@ impl Default for Rules {
             replicas: 0,
             confirmations: 0,
             use_for: 1,
+            longer: 0,
             delay: 1,
             failovers: 0,
             split: false,

@@ -14,6 +14,10 @@ pub(crate) struct Record {
     pub(crate) fence: u32,
     pub(crate) run: u8,
     pub(crate) open: bool,
+    /// The token of the last holder, kept after a release.
+    pub(crate) last_token: u8,
+    /// It was released by one that knew the last time it used.
+    pub(crate) exact: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -67,7 +71,8 @@ impl Store {
         let own = own.or_else(|| find(&|record| record.name == caller.name));
         let number = own.unwrap_or(pick.into());
         let record = &mut self.records[number];
-        let over = record.token == 0 || record.token == caller.proof;
+        let proved = caller.proof != 0 && record.name == caller.name && record.last_token == caller.proof;
+        let over = (record.token == 0 && record.exact) || proved;
         let same_run = record.run == run || trust_any_run;
         let at_once = record.name != 0 && over && same_run && record.open;
         self.counter = if self.counter_run == run {
@@ -82,6 +87,8 @@ impl Store {
             fence: self.counter,
             run,
             open: at_once,
+            last_token: caller.token,
+            exact: false,
         };
         Given {
             number: u8::try_from(number).unwrap(),
@@ -117,11 +124,12 @@ impl Store {
         Ok(changed)
     }
 
-    pub(crate) fn release(&mut self, caller: Caller, run: u8, number: u8, fence: u32) {
+    pub(crate) fn release(&mut self, caller: Caller, run: u8, (number, fence): (u8, u32), exact: bool) {
         let record = &mut self.records[usize::from(number)];
         if record.name != 0 && record.token == caller.token && record.fence == fence {
             record.open &= record.run == run;
             record.token = 0;
+            record.exact = exact;
             record.run = run;
         }
     }

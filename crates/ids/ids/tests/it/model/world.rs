@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use nagaya_clock::BootTime;
-use nagaya_ids::lease::{Held, LeaseAction, LeaseState, Renewal, Times, Timing};
+use nagaya_ids::lease::{Held, LeaseAction, LeaseState, Opening, Renewal, Times, Timing};
 use nagaya_ids::pool::{Phase, Refusal};
 
 use super::rules::{Action, Rules};
@@ -125,7 +125,7 @@ impl World {
                 alive: false,
                 caller,
                 clock: 1,
-                lease_state: world.new_lease_state(),
+                lease_state: world.new_lease_state(name - 1),
                 flight: None,
             });
         }
@@ -165,22 +165,25 @@ impl World {
             process.lease_state.opens_after().map(left).hash(&mut hasher);
             (process.lease_state.next(now) == LeaseAction::GiveUp).hash(&mut hasher);
             if let Some(flight) = &process.flight {
-                let age = (process.clock - flight.sent).min(self.rules.use_for);
+                let age = (process.clock - flight.sent).min(self.use_of(0).max(self.use_of(1)));
                 (flight.request, age, &flight.stage).hash(&mut hasher);
             }
         }
         hasher.finish()
     }
 
-    fn new_lease_state(&self) -> LeaseState<u8> {
-        let ticks = |count: u8| Duration::from_nanos(count.into());
+    fn new_lease_state(&self, at: u8) -> LeaseState<u8> {
         LeaseState::new(&Timing {
-            use_for: ticks(self.rules.use_for),
+            use_for: Duration::from_nanos(self.use_of(at).into()),
             // May renew and try again whenever it likes.
             interval: Duration::ZERO,
-            delay: ticks(self.rules.delay),
             ..Timing::default()
         })
+    }
+
+    /// The use time of a process, in ticks.
+    fn use_of(&self, at: u8) -> u8 {
+        self.rules.use_for + if at == 0 { self.rules.longer } else { 0 }
     }
 
     pub(super) fn successors(&self, out: &mut Vec<(Action, Outcome)>) {
@@ -338,7 +341,7 @@ impl World {
     }
 
     fn start(&mut self, at: u8) {
-        let lease_state = self.new_lease_state();
+        let lease_state = self.new_lease_state(at);
         let process = &mut self.processes[usize::from(at)];
         process.alive = true;
         // The state directory names the process before, and its lock is free.
@@ -350,7 +353,7 @@ impl World {
 
     fn crashed(&self, at: u8) -> World {
         let mut world = self.clone();
-        let lease_state = world.new_lease_state();
+        let lease_state = world.new_lease_state(at);
         let process = &mut world.processes[usize::from(at)];
         let flight = process.flight.take();
         process.alive = false;
@@ -462,7 +465,7 @@ impl World {
                 }
             }
             Request::Release { number, fence } => {
-                node.store.release(caller, run, number, fence);
+                node.store.release(caller, run, (number, fence), true);
                 Reply::Extended { changed: false, run }
             }
         })
@@ -485,7 +488,11 @@ impl World {
                     at_once: given.at_once,
                     run,
                 };
-                process.lease_state.granted(held, times);
+                let opening = Opening {
+                    delay: Duration::from_nanos(self.rules.delay.into()),
+                    floor_passed: BootTime::ZERO,
+                };
+                process.lease_state.granted(held, opening, times);
             }
             (Request::Extend { phase, .. }, Reply::Extended { changed, run }) => {
                 let known = process.lease_state.held().map(|held| held.run);

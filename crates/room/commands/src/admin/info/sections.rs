@@ -104,7 +104,7 @@ fn server(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     lines.put("gcc_version", "0.0.0");
     lines.put("process_id", std::process::id());
     lines.put("process_supervised", "no");
-    lines.put("run_id", &server.run_id);
+    lines.put("run_id", server.run_id.lock());
     lines.put("tcp_port", ctx.config().port);
     lines.put("server_time_usec", now_us);
     lines.put("uptime_in_seconds", uptime_s);
