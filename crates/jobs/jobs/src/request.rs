@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use crate::clock::span_ms;
 use crate::error::Error;
 use crate::event::EventKind;
 use crate::id::JobId;
 use crate::job::{Body, NewJob, TraceContext};
-use crate::limits::Limits;
+use crate::limits::{Limits, SPAN_MAX};
 use crate::name::{QueueName, TenantId};
 use crate::state::{FailureTerms, Next, State};
 use crate::token::Lease;
@@ -96,6 +97,34 @@ pub struct Extension {
     pub lease: Lease,
     /// The lease ends this long from now; by default its first length.
     pub length: Option<Duration>,
+}
+
+/// A worker gives a job back: the attempt does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    pub lease: Lease,
+    /// Not to be started before this has passed; at once when zero.
+    pub delay: Duration,
+}
+
+/// Where a job is after it was given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    Waiting,
+    /// Until this time, Unix milliseconds.
+    Scheduled {
+        at_ms: i64,
+    },
+}
+
+impl Released {
+    /// Returns where a job goes that is given back at `now_ms`.
+    pub fn after(delay: Duration, now_ms: i64) -> Released {
+        match span_ms(delay.min(SPAN_MAX)) {
+            0 => Released::Waiting,
+            ms => Released::Scheduled { at_ms: now_ms + ms },
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -79,6 +79,25 @@ row! {
 
 row! {
     postgres;
+    /// A lease that was extended.
+    pub(crate) struct ExtendedRow {
+        id: i64,
+        lease_until_ms: i64,
+    }
+}
+
+row! {
+    postgres;
+    /// The lease of a running job.
+    pub(crate) struct LeaseRow {
+        id: i64,
+        attempt: i32,
+        nonce: i64,
+    }
+}
+
+row! {
+    postgres;
     /// A blocked job that waits for one dependency less.
     pub(crate) struct ReleasedRow {
         id: i64,
@@ -686,7 +705,8 @@ mod tests {
         ("reports/put_progress", ProgressedRow::COLUMNS),
         ("running/alive", SCALAR),
         ("running/complete", CompletedRow::COLUMNS),
-        ("running/extend", SCALAR),
+        ("running/extend", ExtendedRow::COLUMNS),
+        ("running/leases", LeaseRow::COLUMNS),
         ("running/take", RunningRow::COLUMNS),
         ("running/take_expired", RunningRow::COLUMNS),
         ("running/take_leased", RunningRow::COLUMNS),

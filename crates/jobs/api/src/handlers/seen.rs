@@ -13,6 +13,7 @@ use nagaya_jobs::limits::PAGE_MAX;
 use nagaya_jobs::queue::{Counted, QueueSettings, QueueView};
 use nagaya_jobs::request::{CancelRequest, Edit, Enqueued};
 use nagaya_jobs::schedule::{Schedule, ScheduleView};
+use nagaya_jobs::service::WaitFor;
 use nagaya_jobs::store::{JobReader, JobStore};
 use nagaya_jobs::view::{Explanation, JobFilter, JobSummary, JobView, LogLine, Page};
 use nagaya_jobs::{Error, JobId, NewJob, QueueName, State, TenantId};
@@ -28,7 +29,7 @@ const DELETED_AT_ONCE: usize = 500;
 /// What one caller sees and may change.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen<'a> {
-    handlers: &'a JobsHandlers,
+    pub(super) handlers: &'a JobsHandlers,
     principal: &'a Principal,
 }
 
@@ -81,7 +82,7 @@ impl Seen<'_> {
     /// Waits until a job has ended or no longer exists, or until the wait is over.
     pub(crate) async fn wait_for_end(&self, id: JobId, wait: Duration) -> Result<(), Problem> {
         self.check_job(id).await?;
-        Ok(self.handlers.jobs.wait_until_ended(id, wait).await.map(drop)?)
+        self.wait_for_ends(&[id], WaitFor::All, wait).await
     }
 
     /// Returns whether a job has ended or is gone.
@@ -148,9 +149,14 @@ impl Seen<'_> {
 
     /// Reads jobs that a listing showed.
     pub(crate) async fn read_listed(&self, listed: &[JobSummary]) -> Result<Vec<JobView>, Problem> {
-        let ids = listed.iter().map(|job| job.id).collect();
+        let ids: Vec<JobId> = listed.iter().map(|job| job.id).collect();
+        self.read_seen(&ids).await
+    }
+
+    /// Reads those of some jobs that the caller sees.
+    pub(super) async fn read_seen(&self, ids: &[JobId]) -> Result<Vec<JobView>, Problem> {
         let seen = self.principal.sees_all();
-        let jobs = self.store().read(ids).await?.into_iter().flatten();
+        let jobs = self.store().read(ids.to_vec()).await?.into_iter().flatten();
         Ok(jobs
             .filter(|job| seen.sees(&job.summary.tenant, &job.summary.queue))
             .collect())

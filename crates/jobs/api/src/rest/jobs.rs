@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use nagaya_jobs::limits::PAGE_MAX;
+use nagaya_jobs::service::WaitFor;
 use nagaya_jobs::view::{JobFilter, JobSummary, Page};
 use nagaya_jobs::{Error, JobId, State as JobState};
 use serde::Deserialize;
@@ -14,7 +15,7 @@ use crate::api::Api;
 use crate::auth::Permission;
 use crate::call::{Call, answer, ok, parse, parse_if_any};
 use crate::cursor;
-use crate::handlers::{Seen, page_limit};
+use crate::handlers::{Seen, is_done, page_limit};
 use crate::problem::Problem;
 use crate::traced;
 use crate::wire::job::{
@@ -24,6 +25,8 @@ use crate::wire::new_job::{
     NewJob, NewJobs, Registered, RegisteredJobs, RegisteredOrProblem, State as StateName,
 };
 use crate::wire::scalar::{Number, Time, parse_wait};
+use crate::wire::wait::{Wait, WaitedJob, WaitedJobs};
+use crate::wire::work::bounded_wait;
 
 /// Jobs per page by default.
 const PAGE_DEFAULT: usize = 100;
@@ -118,6 +121,31 @@ pub(super) async fn read(State(api): State<Api>, call: Call) -> Result<Response,
     }
     let (job, why) = seen.read(id).await?;
     Ok(ok(&Job::of(&job, why.as_ref())))
+}
+
+/// Waits for several jobs.
+pub(super) async fn wait(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let principal = call.principal(&api, Permission::Read).await?;
+    let body = call.json(&api).await?;
+    let form: Wait = parse(&body)?;
+    let (ids, until) = (form.jobs(), form.until.into());
+    let seen = api.handlers.seen_by(&principal);
+    let awaited = seen.awaited(&ids).await?;
+    // Those that are gone count as ended.
+    let is_met = until == WaitFor::Any && awaited.len() < ids.len();
+    let wait = bounded_wait(form.wait_seconds, api.config.wait_max);
+    if !wait.is_zero() && !is_met {
+        let ended = seen.wait_for_ends(&awaited, until, wait);
+        tokio::select! {
+            result = api.while_valid(&principal, ended) => result?,
+            () = api.closing.cancelled() => (),
+        }
+    }
+    let jobs = seen.stand(&ids, form.results).await?;
+    Ok(ok(&WaitedJobs {
+        done: is_done(&jobs, until),
+        jobs: jobs.iter().map(WaitedJob::from).collect(),
+    }))
 }
 
 #[derive(Debug, Deserialize)]

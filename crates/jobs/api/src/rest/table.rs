@@ -6,11 +6,11 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
-use super::{events, jobs, latency, outgoing, queues, tenants, work, ws};
+use super::{events, jobs, latency, leases, outgoing, queues, tenants, version, work, ws};
 use crate::api::Api;
 use crate::auth::Permission;
 use crate::problem::ProblemKind;
-use crate::wire::{event, job, new_job, queue, schedule, tenant, work as work_form};
+use crate::wire::{event, job, lease, new_job, queue, schedule, tenant, wait, work as work_form};
 
 /// One route.
 pub(crate) struct Route {
@@ -247,6 +247,18 @@ fn job_routes() -> Vec<Route> {
             mount: Some(|| post(jobs::cancel_many)),
         },
         Route {
+            method: "post",
+            path: "/v1/jobs/wait",
+            id: "wait_for_jobs",
+            summary: "Waits until one or all of several jobs have ended.",
+            permission: Permission::Read,
+            query: &[],
+            body: body::<wait::Wait>(),
+            answer: document::<wait::WaitedJobs<'static>>(),
+            problems: &[],
+            mount: Some(|| post(jobs::wait)),
+        },
+        Route {
             method: "get",
             path: "/v1/jobs/{id}",
             id: "read_job",
@@ -342,7 +354,7 @@ fn work_routes() -> Vec<Route> {
             method: "post",
             path: "/v1/queues/{queue}/claim",
             id: "claim_jobs",
-            summary: "Gives jobs of a queue to a worker; waits for some when asked to.",
+            summary: "Gives jobs of a queue to a worker; waits for some when asked to. Tells of lost ones that it holds.",
             permission: Permission::Work,
             query: &[],
             body: body::<work_form::Claim<'static>>(),
@@ -369,10 +381,46 @@ fn work_routes() -> Vec<Route> {
             summary: "Makes a lease last longer.",
             permission: Permission::Work,
             query: &[],
-            body: body::<work_form::Extend<'static>>(),
-            answer: document::<work_form::Extended>(),
+            body: body::<lease::Extend<'static>>(),
+            answer: document::<lease::Extended>(),
             problems: &[ProblemKind::LeaseLost],
-            mount: Some(|| post(work::extend)),
+            mount: Some(|| post(leases::extend)),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/batch/extend",
+            id: "extend_leases",
+            summary: "Makes leases last longer; each is judged by itself.",
+            permission: Permission::Work,
+            query: &[],
+            body: body::<lease::ExtendMany<'static>>(),
+            answer: document::<lease::ExtendOutcomes<'static>>(),
+            problems: &[],
+            mount: Some(|| post(leases::extend_many)),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/{id}/release",
+            id: "release_job",
+            summary: "Gives a job back, now or for later; the attempt does not count.",
+            permission: Permission::Work,
+            query: &[],
+            body: body::<lease::Release<'static>>(),
+            answer: document::<lease::ReleasedJob>(),
+            problems: &[ProblemKind::LeaseLost],
+            mount: Some(|| post(leases::release)),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/batch/release",
+            id: "release_jobs",
+            summary: "Gives jobs back; each is judged by itself.",
+            permission: Permission::Work,
+            query: &[],
+            body: body::<lease::ReleaseMany<'static>>(),
+            answer: document::<lease::ReleaseOutcomes<'static>>(),
+            problems: &[],
+            mount: Some(|| post(leases::release_many)),
         },
         Route {
             method: "post",
@@ -620,12 +668,13 @@ fn event_routes() -> Vec<Route> {
             method: "get",
             path: "/v1/jobs/{id}/events",
             id: "job_events",
-            summary: "Streams a job's events, from its beginning to its end; 204 when the reader has seen the end.",
+            summary: "Streams a job's events, from its beginning to its end; 204 when the reader has seen the end. With an \
+                      attempt's token in the header nagaya-lease the scope work is enough.",
             permission: Permission::Read,
             query: &[AFTER],
             body: None,
             answer: Answer::Events,
-            problems: &[ProblemKind::NotFound],
+            problems: &[ProblemKind::NotFound, ProblemKind::LeaseLost],
             mount: Some(|| get(events::job_events)),
         },
         Route {
@@ -719,6 +768,18 @@ fn event_routes() -> Vec<Route> {
 
 fn admin_routes() -> Vec<Route> {
     vec![
+        Route {
+            method: "get",
+            path: "/v1/version",
+            id: "read_version",
+            summary: "Tells the server's version, whatever the token allows.",
+            permission: Permission::Any,
+            query: &[],
+            body: None,
+            answer: document::<version::Version>(),
+            problems: &[],
+            mount: Some(|| get(version::version)),
+        },
         Route {
             method: "get",
             path: "/v1/whoami",

@@ -4,10 +4,12 @@
 
 pub(crate) mod event;
 pub(crate) mod job;
+pub(crate) mod lease;
 pub(crate) mod new_job;
 pub(crate) mod outgoing;
 pub(crate) mod queue;
 pub(crate) mod scalar;
 pub(crate) mod schedule;
 pub(crate) mod tenant;
+pub(crate) mod wait;
 pub(crate) mod work;

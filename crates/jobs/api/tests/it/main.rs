@@ -16,6 +16,7 @@ mod every_store;
 mod fuzz;
 mod idle;
 mod isolation;
+mod leases;
 mod rest;
 mod revocation;
 mod rights;

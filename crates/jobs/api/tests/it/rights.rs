@@ -132,6 +132,9 @@ impl Things {
             ("POST", "/v1/jobs/batch/fail") => json!({"jobs": [{"token": "x", "error": "e"}]}),
             ("POST", "/v1/jobs/{id}/log") => json!({"token": "x", "lines": ["l"]}),
             ("POST", "/v1/jobs/{id}/fail") => json!({"token": "x", "error": "e"}),
+            ("POST", "/v1/jobs/wait") => json!({"ids": [self.waiting], "results": true}),
+            ("POST", "/v1/jobs/batch/extend" | "/v1/jobs/batch/release") => json!({"jobs": [report]}),
+            ("POST", "/v1/jobs/{id}/release") => report,
             ("POST", "/v1/jobs/{id}/extend" | "/v1/jobs/{id}/progress" | "/v1/jobs/{id}/complete") => report,
             ("PATCH", "/v1/jobs/{id}") => json!({"priority": 1}),
             ("PUT", "/v1/queues/{queue}") => {
@@ -263,7 +266,20 @@ fn message(method: &str, things: &Things) -> Option<Vec<u8>> {
             ..Default::default()
         }
         .encode_to_vec(),
-        "CompleteBatch" | "FailBatch" | "ListQueues" => Vec::new(),
+        "CompleteBatch" | "FailBatch" | "ExtendBatch" | "ReleaseBatch" | "ListQueues" | "GetVersion" => {
+            Vec::new()
+        }
+        "Release" => proto::ReleaseRequest {
+            token: token(),
+            ..Default::default()
+        }
+        .encode_to_vec(),
+        "Wait" => proto::WaitRequest {
+            ids: vec![id],
+            results: true,
+            ..Default::default()
+        }
+        .encode_to_vec(),
         "Get" => proto::GetRequest {
             id,
             ..Default::default()
@@ -359,6 +375,7 @@ fn message(method: &str, things: &Things) -> Option<Vec<u8>> {
         "Watch" => proto::WatchRequest {
             filter: Some(events()),
             after: Some(u64::MAX),
+            ..Default::default()
         }
         .encode_to_vec(),
         "Subscribe" => proto::SubscribeRequest {

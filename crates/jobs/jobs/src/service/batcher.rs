@@ -19,7 +19,7 @@ use super::stats::Meter;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::NewJob;
-use crate::request::{Completion, Extension, Failure, LogReport, ProgressReport};
+use crate::request::{Completion, Extension, Failure, LogReport, ProgressReport, Release};
 
 type Answers<T> = Result<Vec<Result<T, Error>>, Error>;
 
@@ -234,6 +234,16 @@ impl Item for Failure {
 
     fn bytes(&self) -> usize {
         self.error.len() + 100
+    }
+}
+
+impl Item for Release {
+    fn job(&self) -> Option<JobId> {
+        Some(self.lease.id)
+    }
+
+    fn bytes(&self) -> usize {
+        50
     }
 }
 

@@ -18,6 +18,7 @@ pub mod fair;
 pub mod fence;
 pub mod isolation;
 pub mod keys;
+pub mod leases;
 pub mod lifecycle;
 pub mod limits;
 pub mod listing;
@@ -101,6 +102,14 @@ macro_rules! jobstore_suite {
                 late_reports_are_counted_and_the_last_ones_kept,
                 one_of_two_sweepers_takes_a_lease,
                 many_claims_at_once_give_each_job_once,
+            ];
+            leases: [
+                a_job_given_back_costs_no_attempt,
+                a_job_given_back_waits_as_long_as_it_is_told,
+                a_lease_that_was_given_back_is_worth_nothing,
+                a_job_given_back_leaves_its_place_to_others,
+                leases_are_extended_together,
+                lost_leases_are_known_without_a_trace,
             ];
             keys: [
                 an_idempotency_key_finds_the_first_registration,
