@@ -380,6 +380,11 @@ impl Client {
         self.transport.ask(call).await
     }
 
+    /// Returns the path of a job.
+    pub fn job_path(id: &str) -> String {
+        format!("/v1/jobs/{}", encoded(id))
+    }
+
     /// Returns the path of a queue.
     pub fn queue_path(queue: &str) -> String {
         format!("/v1/queues/{}", encoded(queue))

@@ -157,9 +157,25 @@ pub struct Edit {
     /// Lease length of each attempt.
     pub timeout: Option<Duration>,
     pub max_retries: Option<u32>,
+    /// Moves the job to this queue. Its idempotency key stays with the old one; lease, retries, backoff and webhook
+    /// stay what they were.
+    pub queue: Option<QueueName>,
 }
 
 impl Edit {
+    /// A change of nothing, to be filled in.
+    pub fn of(id: JobId) -> Edit {
+        Edit {
+            id,
+            priority: None,
+            run_at_ms: None,
+            payload: None,
+            timeout: None,
+            max_retries: None,
+            queue: None,
+        }
+    }
+
     /// Returns whether nothing is to change.
     pub fn is_empty(&self) -> bool {
         self.priority.is_none()
@@ -167,6 +183,7 @@ impl Edit {
             && self.payload.is_none()
             && self.timeout.is_none()
             && self.max_retries.is_none()
+            && self.queue.is_none()
     }
 
     /// Checks a change. A store may assume that this was done.

@@ -119,7 +119,7 @@ pub trait JobQueue: StoreClock {
     fn fail(&self, reports: Vec<Failure>) -> Answers<'_, Failed>;
 
     /// Makes jobs waiting or scheduled again as if their attempt had not begun: its number is used again, under
-    /// another nonce, and no history of it is kept. The event is `Retrying` without an error. The job goes behind
+    /// another nonce, and no history of it is kept. The event is `Released`. The job goes behind
     /// those of its priority.
     ///
     /// Repeat: [`Error::LeaseLost`], because the lease is over.
@@ -147,7 +147,8 @@ pub trait JobQueue: StoreClock {
     fn retry(&self, ids: Vec<JobId>) -> Answers<'_, ()>;
 
     /// Changes jobs that have not started. Others refuse with [`Error::WrongState`]. A job that was ready goes
-    /// behind those of its priority. Repeat: as the first time.
+    /// behind those of its priority. A queue that a job is moved to is created when it is missing; it refuses when it
+    /// is full, or when another job holds the unique key there. Repeat: as the first time.
     fn edit(&self, edits: Vec<Edit>) -> Answers<'_, ()>;
 
     /// Removes jobs that have ended, with their deliveries, before their retention is over. Idempotency keys stay.

@@ -177,7 +177,7 @@ impl Step<'_> {
             error: None,
             run_at_ms,
         });
-        self.event(&job.position, EventKind::Retrying, data).await?;
+        self.event(&job.position, EventKind::Released, data).await?;
         let mut position = job.position;
         position.attempt = position.attempt.saturating_sub(1);
         self.place(position, run_at_ms).await

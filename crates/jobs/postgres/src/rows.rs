@@ -79,6 +79,15 @@ row! {
 
 row! {
     postgres;
+    /// The queue of a job.
+    pub(crate) struct JobQueueRow {
+        queue: i32,
+        is_unique as "exists": bool,
+    }
+}
+
+row! {
+    postgres;
     /// A lease that was extended.
     pub(crate) struct ExtendedRow {
         id: i64,
@@ -670,6 +679,7 @@ mod tests {
         ("jobs/list_done", SCALAR),
         ("jobs/list_running", SCALAR),
         ("jobs/list_unsuccessful", SCALAR),
+        ("jobs/queue", JobQueueRow::COLUMNS),
         ("jobs/read", JobRow::COLUMNS),
         ("jobs/states", SCALAR),
         ("jobs/summaries", SummaryRow::COLUMNS),
@@ -722,6 +732,7 @@ mod tests {
         ("waiting/release_dependents", ReleasedRow::COLUMNS),
         ("waiting/take_blocked", PositionRow::COLUMNS),
         ("waiting/take_delayed", PositionRow::COLUMNS),
+        ("waiting/take_held", PositionRow::COLUMNS),
         ("waiting/take_dependents", PositionRow::COLUMNS),
         ("waiting/take_due", PositionRow::COLUMNS),
     ];

@@ -66,6 +66,8 @@ pub(crate) struct Inner {
     pub(crate) hints: Mutex<HashMap<i32, BTreeMap<i32, ScanHint>>>,
     /// Until when a queue is not scanned from its front, because the last scan was slow.
     pub(crate) front_scan_delays: Mutex<HashMap<i32, Instant>>,
+    /// When a queue was last scanned from its front.
+    pub(crate) front_looks: Mutex<HashMap<i32, Instant>>,
     /// The tenants with ready jobs in each queue, as last seen.
     pub(crate) ready_tenants: Mutex<HashMap<i32, ReadyTenants>>,
     pub(crate) last_claims: LastClaims,

@@ -111,7 +111,7 @@ pub(crate) fn release(tx: &mut WriteTransaction<'_>, release: &Release) -> Resul
         error: None,
         run_at_ms,
     };
-    tx.event(EventKind::Retrying, &job, taken.attempt, &data)?;
+    tx.event(EventKind::Released, &job, taken.attempt, &data)?;
     match released {
         Released::Waiting => {
             let pos = tx.fresh_id().get();

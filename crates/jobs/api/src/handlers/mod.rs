@@ -1,5 +1,6 @@
 //! The operations that REST and gRPC share: single-item calls on the batch service, with validation.
 
+mod change;
 mod leases;
 mod search;
 mod seen;

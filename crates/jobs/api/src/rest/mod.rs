@@ -4,6 +4,7 @@ mod events;
 mod jobs;
 mod latency;
 mod leases;
+mod many;
 mod outgoing;
 mod queues;
 mod table;

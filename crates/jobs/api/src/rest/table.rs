@@ -6,11 +6,11 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
-use super::{events, jobs, latency, leases, outgoing, queues, tenants, version, work, ws};
+use super::{events, jobs, latency, leases, many, outgoing, queues, tenants, version, work, ws};
 use crate::api::Api;
 use crate::auth::Permission;
 use crate::problem::ProblemKind;
-use crate::wire::{event, job, lease, new_job, queue, schedule, tenant, wait, work as work_form};
+use crate::wire::{change, event, job, lease, new_job, queue, schedule, tenant, wait, work as work_form};
 
 /// One route.
 pub(crate) struct Route {
@@ -229,10 +229,10 @@ fn job_routes() -> Vec<Route> {
             summary: "Lets ended jobs that a filter means run again, a page at a time.",
             permission: Permission::Enqueue,
             query: &[],
-            body: body::<job::ManyFilter>(),
-            answer: document::<job::ManyChanged>(),
+            body: body::<change::ManyFilter>(),
+            answer: document::<change::ManyChanged>(),
             problems: &[],
-            mount: Some(|| post(jobs::retry_many)),
+            mount: Some(|| post(many::retry)),
         },
         Route {
             method: "post",
@@ -241,10 +241,34 @@ fn job_routes() -> Vec<Route> {
             summary: "Cancels jobs that a filter means, a page at a time.",
             permission: Permission::Enqueue,
             query: &[],
-            body: body::<job::ManyFilter>(),
-            answer: document::<job::ManyChanged>(),
+            body: body::<change::ManyFilter>(),
+            answer: document::<change::ManyChanged>(),
             problems: &[],
-            mount: Some(|| post(jobs::cancel_many)),
+            mount: Some(|| post(many::cancel)),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/edit",
+            id: "edit_jobs",
+            summary: "Changes jobs that a filter means and that have not started, a page at a time; or moves them to another queue.",
+            permission: Permission::Enqueue,
+            query: &[],
+            body: body::<change::ManyFilter>(),
+            answer: document::<change::ManyChanged>(),
+            problems: &[],
+            mount: Some(|| post(many::edit)),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/delete",
+            id: "delete_jobs",
+            summary: "Removes ended jobs that a filter means, a page at a time.",
+            permission: Permission::Enqueue,
+            query: &[],
+            body: body::<change::ManyFilter>(),
+            answer: document::<change::ManyChanged>(),
+            problems: &[],
+            mount: Some(|| post(many::delete)),
         },
         Route {
             method: "post",
@@ -278,12 +302,16 @@ fn job_routes() -> Vec<Route> {
             method: "patch",
             path: "/v1/jobs/{id}",
             id: "edit_job",
-            summary: "Changes a job that has not started; a `run_at` of now lets it run now.",
+            summary: "Changes a job that has not started: a `run_at` of now lets it run now, a `queue` moves it.",
             permission: Permission::Enqueue,
             query: &[],
-            body: body::<job::EditJob<'static>>(),
+            body: body::<change::EditJob<'static>>(),
             answer: Answer::Nothing,
-            problems: &[ProblemKind::NotFound, ProblemKind::WrongState],
+            problems: &[
+                ProblemKind::NotFound,
+                ProblemKind::WrongState,
+                ProblemKind::QueueFull,
+            ],
             mount: Some(|| patch(jobs::edit)),
         },
         Route {
@@ -688,7 +716,7 @@ fn event_routes() -> Vec<Route> {
                 Param {
                     name: "kind",
                     about: "Only of these kinds, separated by commas.",
-                    schema: r#"{"type":"string","pattern":"^(enqueued|started|progress|retrying|succeeded|failed|cancelled|lease_lost)(,(enqueued|started|progress|retrying|succeeded|failed|cancelled|lease_lost))*$"}"#,
+                    schema: r#"{"type":"string","pattern":"^(enqueued|started|progress|retrying|succeeded|failed|cancelled|lease_lost|released)(,(enqueued|started|progress|retrying|succeeded|failed|cancelled|lease_lost|released))*$"}"#,
                 },
                 AFTER,
                 Param {

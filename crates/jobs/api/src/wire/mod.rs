@@ -2,6 +2,7 @@
 //!
 //! Requests borrow from the body: a payload is a slice of the received bytes, never parsed into a tree.
 
+pub(crate) mod change;
 pub(crate) mod event;
 pub(crate) mod job;
 pub(crate) mod lease;

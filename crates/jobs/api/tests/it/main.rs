@@ -17,6 +17,7 @@ mod fuzz;
 mod idle;
 mod isolation;
 mod leases;
+mod operators;
 mod rest;
 mod revocation;
 mod rights;

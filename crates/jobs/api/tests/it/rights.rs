@@ -125,7 +125,12 @@ impl Things {
         Some(match (method, path) {
             ("POST", "/v1/jobs") => job,
             ("POST", "/v1/jobs/batch") => json!({"jobs": [job]}),
-            ("POST", "/v1/jobs/retry" | "/v1/jobs/cancel") => json!({"queue": "mail", "kind": "none"}),
+            ("POST", "/v1/jobs/edit") => {
+                json!({"queue": "mail", "kind": "none", "set": {"priority": 1}})
+            }
+            ("POST", "/v1/jobs/retry" | "/v1/jobs/cancel" | "/v1/jobs/delete") => {
+                json!({"queue": "mail", "kind": "none"})
+            }
             ("POST", "/v1/queues/{queue}/claim") => json!({"worker": "w"}),
             ("POST", "/v1/claim") => json!({"worker": "w", "queues": ["mail"]}),
             ("POST", "/v1/jobs/batch/complete") => json!({"jobs": [report]}),

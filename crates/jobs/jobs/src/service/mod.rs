@@ -9,6 +9,7 @@ mod claims;
 mod event_reader;
 mod leases;
 pub mod maintenance;
+mod pace;
 mod stats;
 mod wakeups;
 
@@ -57,6 +58,8 @@ pub struct Config {
     pub batch_bytes_max: usize,
     /// How many batches may wait before calls fail as busy.
     pub batches_waiting_max: usize,
+    /// Most time that registrations wait for the store, by its pace, before further ones fail as busy.
+    pub enqueue_wait_max: Duration,
     /// Most claims that wait at a time.
     pub waiting_claims_max: usize,
     /// Longest interval at which waiting workers and readers poll without a notification.
@@ -75,6 +78,7 @@ impl Default for Config {
             report_batch_max: 512,
             batch_bytes_max: 1 << 20,
             batches_waiting_max: 8,
+            enqueue_wait_max: Duration::from_millis(100),
             waiting_claims_max: 10_000,
             poll: Duration::from_millis(500),
             events_retention: Duration::from_secs(7 * 24 * 3600),
@@ -372,6 +376,7 @@ impl Batchers<'_> {
             items_max,
             bytes_max: self.config.batch_bytes_max,
             waiting_max: items_max * self.config.batches_waiting_max,
+            wait_max: Duration::MAX,
         }
     }
 
@@ -381,7 +386,11 @@ impl Batchers<'_> {
 
     fn enqueues(&self) -> Batcher<NewJob, Enqueued> {
         let store = Arc::clone(&self.store);
-        let bounds = self.bounds(self.config.enqueue_batch_max);
+        // Only what is new is refused early: a report that is not taken would cost work that is done.
+        let bounds = Bounds {
+            wait_max: self.config.enqueue_wait_max,
+            ..self.bounds(self.config.enqueue_batch_max)
+        };
         Batcher::start(bounds, self.meter(Call::Enqueue), self.tasks, move |jobs| {
             let store = Arc::clone(&store);
             async move { store.enqueue(jobs).await }

@@ -31,7 +31,7 @@ pub async fn a_job_given_back_costs_no_attempt(h: &Harness) {
     let told = events
         .events
         .iter()
-        .filter(|event| event.kind == EventKind::Retrying);
+        .filter(|event| event.kind == EventKind::Released);
     let without_error = |data: &EventData| matches!(data, EventData::Retry { error: None, .. });
     assert!(told.clone().all(|event| without_error(&event.data)));
     assert_eq!(told.count(), 3);

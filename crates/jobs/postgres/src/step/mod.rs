@@ -319,11 +319,7 @@ impl<'a> Step<'a> {
         data: Option<String>,
     ) -> Result<(), Error> {
         let queue = self.store.names.queue_of(self.session, position.queue).await?;
-        let is_detail = matches!(
-            kind,
-            EventKind::Enqueued | EventKind::Started | EventKind::Progress
-        );
-        if is_detail && queue.settings.events == EventDetail::Ends {
+        if kind.is_detail() && queue.settings.events == EventDetail::Ends {
             return Ok(());
         }
         let hook: Option<&Webhook> = position
