@@ -12,13 +12,14 @@ use serde_json::{Value, json};
 
 use crate::error::{Document, Error, Problem};
 use crate::job::{Claimed, Enqueued, Job, JobPage, State};
+use crate::leases::LostLease;
 use crate::new_job::NewJob;
 use crate::queue::Queue;
 use crate::schedule::{NewSchedule, Schedule};
 use crate::transport::{Call, Repeat, Transport, encoded};
 
 /// Longest wait per call; proxies cut longer ones.
-const WAIT_MAX: Duration = Duration::from_secs(30);
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// A client for one server, over pooled connections. Cheap to clone.
 ///
@@ -45,6 +46,18 @@ pub struct Claim {
     /// How long the server may hold the call until there is a job, in whole seconds.
     #[serde(rename = "wait_seconds", serialize_with = "whole_seconds")]
     pub wait: Duration,
+    /// Tokens of jobs that the worker has under way, 1024 at most: those that are lost are told, and end the wait.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub holding: Vec<String>,
+}
+
+/// The answer to a request for jobs.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ClaimAnswer {
+    pub jobs: Vec<Claimed>,
+    /// Those of [`Claim::holding`] that are lost.
+    #[serde(default)]
+    pub lost: Vec<LostLease>,
 }
 
 /// One success report of a batch.
@@ -120,7 +133,7 @@ impl Client {
     }
 
     /// Sends a call whose response has one result per item.
-    async fn many<T: DeserializeOwned>(
+    pub(crate) async fn many<T: DeserializeOwned>(
         &self,
         path: &str,
         batch: &impl Serialize,
@@ -159,14 +172,15 @@ impl Client {
     /// Claims jobs of a queue. If the response is lost, its jobs lose one attempt each, because their leases
     /// expire.
     pub async fn claim(&self, queue: &str, claim: &Claim) -> Result<Vec<Claimed>, Error> {
-        #[derive(Deserialize)]
-        struct Answer {
-            jobs: Vec<Claimed>,
-        }
+        Ok(self.claim_holding(queue, claim).await?.jobs)
+    }
+
+    /// The same, and tells which of the jobs are lost that the worker has under way.
+    pub async fn claim_holding(&self, queue: &str, claim: &Claim) -> Result<ClaimAnswer, Error> {
         let path = format!("/v1/queues/{}/claim", encoded(queue));
         let mut call = Call::post(path, claim, Repeat::Never)?;
         call.wait = claim.wait;
-        Ok(self.transport.ask::<Answer>(call).await?.jobs)
+        self.transport.ask(call).await
     }
 
     /// Extends the lease from now by its own length, or by another one.
@@ -226,7 +240,17 @@ impl Client {
         self.report(id, "fail", &body, Repeat::Safe).await
     }
 
-    async fn report(&self, id: &str, what: &str, body: &impl Serialize, repeat: Repeat) -> Result<(), Error> {
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {
+        self.transport.ask(call).await
+    }
+
+    pub(crate) async fn report(
+        &self,
+        id: &str,
+        what: &str,
+        body: &impl Serialize,
+        repeat: Repeat,
+    ) -> Result<(), Error> {
         let path = format!("/v1/jobs/{}/{what}", encoded(id));
         self.transport
             .ask::<IgnoredAny>(Call::post(path, body, repeat)?)
@@ -354,6 +378,11 @@ impl Client {
         let mut call = Call::post(path.to_owned(), body, Repeat::Safe)?;
         call.method = Method::PATCH;
         self.transport.ask(call).await
+    }
+
+    /// Returns the path of a job.
+    pub fn job_path(id: &str) -> String {
+        format!("/v1/jobs/{}", encoded(id))
     }
 
     /// Returns the path of a queue.

@@ -10,6 +10,7 @@
 
 mod client;
 mod job;
+mod leases;
 mod new_job;
 mod queue;
 mod schedule;
@@ -25,9 +26,10 @@ mod retry;
 mod transport;
 
 pub use builder::ClientBuilder;
-pub use client::{Claim, Client, Completion, Filter};
+pub use client::{Claim, ClaimAnswer, Client, Completion, Filter};
 pub use error::{Error, Failure, Problem};
 pub use job::{Claimed, Enqueued, Job, JobPage, State};
+pub use leases::{LostLease, Until, Waited};
 pub use new_job::NewJob;
 pub use push::{Delivery, Endpoint, Push, Secret, SecretError};
 pub use queue::Queue;

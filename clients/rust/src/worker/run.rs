@@ -1,10 +1,11 @@
 //! Claims, runs and reports.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
@@ -15,10 +16,13 @@ use super::lease::{Lease, keep};
 use crate::client::{Claim, Client};
 use crate::error::{Error, Failure};
 use crate::job::Claimed;
+use crate::leases::LostLease;
 use crate::retry::RetryPolicy;
 
 /// Most jobs per claim.
 const CLAIM_MAX: usize = 1000;
+/// Most tokens per claim of what is under way.
+const HOLDING_MAX: usize = 1024;
 /// How long a pending claim may still be answered after shutdown began. Jobs in a response that is not read
 /// stay leased until the lease expires, and lose an attempt.
 const LAST_CLAIM: Duration = Duration::from_millis(500);
@@ -43,6 +47,8 @@ pub struct Tally {
     pub failed: u64,
     /// Attempts that lost their lease before they ended, or could not be reported.
     pub lost: u64,
+    /// Attempts that did not end in time at a shutdown; their jobs were given back, which costs them nothing.
+    pub given_back: u64,
 }
 
 impl Worker {
@@ -99,6 +105,7 @@ impl Worker {
             places: Arc::new(Semaphore::new(self.concurrency)),
             handler: Arc::new(handler),
             tally: Arc::default(),
+            held: Arc::default(),
             attempts: TaskTracker::new(),
             out_of_patience: CancellationToken::new(),
             worker: Arc::new(self),
@@ -130,11 +137,14 @@ struct Running<H> {
     attempts: TaskTracker,
     out_of_patience: CancellationToken,
     tally: Arc<Counts>,
+    /// The attempts under way.
+    held: Arc<Held>,
 }
 
 impl<H: Handler> Running<H> {
     async fn claim_until(&self, shutdown: &CancellationToken) -> Result<(), Error> {
         let (mut failures, patience) = (0, RetryPolicy::default());
+        let mut tells_losses = true;
         loop {
             let places = tokio::select! {
                 biased;
@@ -145,18 +155,28 @@ impl<H: Handler> Running<H> {
                 worker: self.worker.name.clone(),
                 max: places.len(),
                 wait: self.worker.poll,
+                holding: if tells_losses {
+                    self.held.tokens()
+                } else {
+                    Vec::new()
+                },
             };
             let claimed = tokio::select! {
-                claimed = self.worker.client.claim(&self.worker.queue, &claim) => claimed,
+                claimed = self.worker.client.claim_holding(&self.worker.queue, &claim) => claimed,
                 () = after(shutdown, LAST_CLAIM) => return Ok(()),
             };
             match claimed {
-                Ok(jobs) => {
+                Ok(answer) => {
                     failures = 0;
                     let from = Instant::now();
-                    for (claimed, place) in jobs.into_iter().zip(places) {
+                    answer.lost.iter().for_each(|lost| self.held.lose(lost));
+                    for (claimed, place) in answer.jobs.into_iter().zip(places) {
                         self.start(claimed, from, place);
                     }
+                }
+                // An older server does not know the field; there losses are seen at the next extension.
+                Err(Error::Refused(problem)) if problem.status == 400 && !claim.holding.is_empty() => {
+                    tells_losses = false;
                 }
                 Err(error) if error.is_temporary() => {
                     failures += 1;
@@ -185,13 +205,26 @@ impl<H: Handler> Running<H> {
         let worker = Arc::clone(&self.worker);
         let handler = Arc::clone(&self.handler);
         let tally = Arc::clone(&self.tally);
-        let out_of_patience = self.out_of_patience.clone();
+        let stop = Stop {
+            out_of_patience: self.out_of_patience.clone(),
+            lost: self.held.add(&claimed.token),
+        };
+        let held = Arc::clone(&self.held);
+        let token = claimed.token.clone();
         self.attempts.spawn(async move {
-            let ended = worker.attend(handler, claimed, from, out_of_patience).await;
+            let ended = worker.attend(handler, claimed, from, stop).await;
+            held.remove(&token);
             tally.count(ended);
             drop(place);
         });
     }
+}
+
+/// What stops an attempt from outside.
+struct Stop {
+    out_of_patience: CancellationToken,
+    /// Why the server took the lease back.
+    lost: oneshot::Receiver<String>,
 }
 
 /// The result of an attempt.
@@ -200,6 +233,7 @@ enum Ended {
     Succeeded,
     Failed,
     Lost,
+    GivenBack,
 }
 
 impl Worker {
@@ -209,14 +243,19 @@ impl Worker {
         handler: Arc<H>,
         claimed: Claimed,
         from: Instant,
-        out_of_patience: CancellationToken,
+        stop: Stop,
     ) -> Ended {
         let attempt = Attempt::new(self.client.clone(), self.queue.clone(), claimed);
         let (lease, _) = watch::channel(Lease::new(attempt.claimed().lease(), from));
         let given = attempt.clone();
         // A task of its own, so that a panic ends this attempt and nothing else.
         let mut work = AbortOnDropHandle::new(tokio::spawn(async move { handler.run(given).await }));
-        let keeper = keep(&self.client, attempt.claimed(), &lease);
+        let keeper = async {
+            tokio::select! {
+                why = keep(&self.client, attempt.claimed(), &lease) => why,
+                why = told(stop.lost) => why,
+            }
+        };
         tokio::pin!(keeper);
         let outcome = tokio::select! {
             ended = &mut work => ended.unwrap_or_else(|error| Err(broken(&error))),
@@ -226,11 +265,11 @@ impl Worker {
                 tokio::time::timeout(self.grace, work).await.ok();
                 return Ended::Lost;
             }
-            () = out_of_patience.cancelled() => {
+            () = stop.out_of_patience.cancelled() => {
                 attempt.stop(Stopped::Draining);
                 match tokio::time::timeout(self.grace, work).await {
                     Ok(ended) => ended.unwrap_or_else(|error| Err(broken(&error))),
-                    Err(_) => Err(Failure::retry("the worker was shut down before the job was done")),
+                    Err(_) => return self.give_back(&attempt).await,
                 }
             }
         };
@@ -240,6 +279,25 @@ impl Worker {
                 tracing::warn!(job = attempt.id(), why, "lease lost before the outcome was reported");
                 Ended::Lost
             }
+        }
+    }
+
+    /// Gives the job of an attempt back that could not end in time.
+    async fn give_back(&self, attempt: &Attempt) -> Ended {
+        let (id, token) = (attempt.id(), attempt.token());
+        match self.client.release(id, token, Duration::ZERO).await {
+            Ok(()) => return Ended::GivenBack,
+            // An older server has no such call: there it costs an attempt.
+            Err(Error::Refused(problem)) if matches!(problem.status, 404 | 405) => (),
+            Err(error) => {
+                tracing::warn!(job = id, %error, "job not given back, its lease will expire");
+                return Ended::Lost;
+            }
+        }
+        let why = "the worker was shut down before the job was done";
+        match self.client.fail(id, token, why, false).await {
+            Ok(()) => Ended::Failed,
+            Err(_) => Ended::Lost,
         }
     }
 
@@ -297,11 +355,54 @@ fn broken(error: &tokio::task::JoinError) -> Failure {
     }
 }
 
+/// Resolves when the server tells that it took the lease back.
+async fn told(lost: oneshot::Receiver<String>) -> String {
+    match lost.await {
+        Ok(reason) => reason,
+        // Nobody can tell any more.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// The attempts under way, by token.
+#[derive(Default)]
+struct Held(Mutex<HashMap<String, oneshot::Sender<String>>>);
+
+impl Held {
+    fn attempts(&self) -> MutexGuard<'_, HashMap<String, oneshot::Sender<String>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the tokens, as many as a claim may name.
+    fn tokens(&self) -> Vec<String> {
+        self.attempts().keys().take(HOLDING_MAX).cloned().collect()
+    }
+
+    /// Returns where the attempt is told that it lost its lease.
+    fn add(&self, token: &str) -> oneshot::Receiver<String> {
+        let (tell, told) = oneshot::channel();
+        self.attempts().insert(token.to_owned(), tell);
+        told
+    }
+
+    fn remove(&self, token: &str) {
+        self.attempts().remove(token);
+    }
+
+    fn lose(&self, lost: &LostLease) {
+        if let Some(tell) = self.attempts().remove(&lost.token) {
+            // An attempt that has ended meanwhile need not be told.
+            tell.send(lost.reason.clone()).ok();
+        }
+    }
+}
+
 #[derive(Default)]
 struct Counts {
     succeeded: AtomicU64,
     failed: AtomicU64,
     lost: AtomicU64,
+    given_back: AtomicU64,
 }
 
 impl Counts {
@@ -310,6 +411,7 @@ impl Counts {
             Ended::Succeeded => &self.succeeded,
             Ended::Failed => &self.failed,
             Ended::Lost => &self.lost,
+            Ended::GivenBack => &self.given_back,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -319,6 +421,7 @@ impl Counts {
             succeeded: self.succeeded.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),
             lost: self.lost.load(Ordering::Relaxed),
+            given_back: self.given_back.load(Ordering::Relaxed),
         }
     }
 }

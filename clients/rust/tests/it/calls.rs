@@ -110,5 +110,6 @@ fn claim() -> nagaya_client::Claim {
         worker: "w".to_owned(),
         max: 1,
         wait: Duration::from_secs(1),
+        holding: Vec::new(),
     }
 }

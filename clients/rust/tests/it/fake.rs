@@ -257,6 +257,10 @@ async fn report(
                 job.state = "failed";
                 job.failure = Some(body);
             }
+            "release" => {
+                job.state = "waiting";
+                job.attempts -= 1;
+            }
             "cancel" => job.state = "cancelled",
             "retry" => job.state = "waiting",
             other => panic!("{other} is not spoken here"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nagaya_client::{
     Attempt, CancellationToken, Claim, Client, Completion, Failure, Filter, NewJob, NewSchedule, State,
-    Stopped, Worker,
+    Stopped, Until, Worker,
 };
 use nagaya_jobs::clock::SystemClock;
 use nagaya_jobs::service::{Config, Jobs};
@@ -44,6 +44,7 @@ fn claim(max: usize) -> Claim {
         worker: "w".to_owned(),
         max,
         wait: Duration::from_secs(10),
+        holding: Vec::new(),
     }
 }
 
@@ -107,6 +108,61 @@ async fn a_cancelled_job_stops_its_handler() {
     assert_eq!(job.state, State::Cancelled);
     shutdown.cancel();
     assert_eq!(running.await.unwrap().unwrap().lost, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_with_a_free_place_hears_of_a_cancelled_job_at_once() {
+    let server = start().await;
+    // So long a lease that no extension can be what tells.
+    let job = NewJob::new("q", &1).unwrap().timeout(Duration::from_secs(3600));
+    let id = server.client.enqueue(job).await.unwrap().id;
+    let (shutdown, started) = (CancellationToken::new(), Arc::new(tokio::sync::Notify::new()));
+    let (end, begun) = (shutdown.clone(), Arc::clone(&started));
+    let handler = move |attempt: Attempt| {
+        let (end, begun) = (end.clone(), Arc::clone(&begun));
+        async move {
+            begun.notify_one();
+            let why = attempt.stopped().await;
+            assert_eq!(why, Stopped::LeaseLost("cancelled".to_owned()));
+            end.cancel();
+            Ok::<_, Failure>(())
+        }
+    };
+    let worker = Worker::new(server.client.clone(), "q").concurrency(2);
+    let running = tokio::spawn(worker.run(handler, shutdown));
+    started.notified().await;
+    server.client.cancel(&id).await.unwrap();
+    let tally = tokio::time::timeout(PATIENCE, running).await.unwrap();
+    assert_eq!(tally.unwrap().unwrap().lost, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leases_are_kept_together_and_given_back() {
+    let server = start().await;
+    let client = &server.client;
+    let mut ids = Vec::new();
+    for n in 0..2 {
+        ids.push(client.enqueue(NewJob::new("q", &n).unwrap()).await.unwrap().id);
+    }
+    let claimed = client.claim("q", &claim(2)).await.unwrap();
+    let tokens: Vec<&str> = claimed.iter().map(|one| one.token.as_str()).collect();
+    let extended = client.extend_many(&[tokens[0], "x", tokens[1]]).await.unwrap();
+    assert_eq!(
+        extended.iter().map(Result::is_ok).collect::<Vec<_>>(),
+        [true, false, true]
+    );
+    client
+        .release(&claimed[0].id, tokens[0], Duration::ZERO)
+        .await
+        .unwrap();
+    let again = client.claim("q", &claim(1)).await.unwrap();
+    assert_eq!((&again[0].id, again[0].attempt), (&claimed[0].id, 1));
+    client.complete(&claimed[1].id, tokens[1], None).await.unwrap();
+    let all: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let one = client.wait_many(&all, Until::Any, PATIENCE).await.unwrap();
+    let states: Vec<Option<State>> = one.iter().map(|job| job.state).collect();
+    assert_eq!(states, [Some(State::Running), Some(State::Succeeded)]);
+    assert_eq!(client.version().await.unwrap(), env!("CARGO_PKG_VERSION"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

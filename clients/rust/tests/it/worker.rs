@@ -55,7 +55,7 @@ async fn every_job_is_run_and_reported_within_the_concurrency() {
         Tally {
             succeeded: 49,
             failed: 1,
-            lost: 0
+            ..Tally::default()
         }
     );
     assert!(seen.load(Ordering::SeqCst) <= 4);
@@ -185,6 +185,23 @@ async fn a_drain_that_takes_too_long_stops_handlers_and_gives_their_jobs_back() 
         fake.server().jobs[&1].failure.as_ref().unwrap()["error"],
         "interrupted"
     );
+}
+
+#[tokio::test]
+async fn a_handler_that_does_not_stop_at_a_shutdown_costs_its_job_no_attempt() {
+    let fake = with_jobs(1).await;
+    let shutdown = CancellationToken::new();
+    let handler = |_: Attempt| std::future::pending::<Result<(), Failure>>();
+    let worker = worker(&fake)
+        .drain_limit(Duration::from_millis(1))
+        .grace(Duration::from_millis(1));
+    let running = tokio::spawn(worker.run(handler, shutdown.clone()));
+    fake.until(|server| server.jobs[&1].state == "running").await;
+    shutdown.cancel();
+    let tally = running.await.unwrap().unwrap();
+    assert_eq!((tally.given_back, tally.failed, tally.lost), (1, 0, 0));
+    let job = fake.server().jobs[&1].clone();
+    assert_eq!((job.state, job.attempts), ("waiting", 0));
 }
 
 #[tokio::test]

@@ -46,6 +46,7 @@ impl Caller for Http {
             worker: "bench".to_owned(),
             max,
             wait,
+            holding: Vec::new(),
         };
         let jobs = self.client.claim(QUEUE, &claim).await?;
         let taken = jobs.into_iter().map(|job| Taken {

@@ -127,6 +127,7 @@ pub(super) async fn watch(
             ..EventFilter::default()
         }),
         after: Some(0),
+        ..WatchRequest::default()
     };
     let mut stream = JobsClient::new(channel).watch(request).await?.into_inner();
     Ok(async move {

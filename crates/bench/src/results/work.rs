@@ -55,6 +55,7 @@ async fn end_some(client: &Client) -> anyhow::Result<()> {
         worker: "bench".to_owned(),
         max: CLAIM,
         wait: WAIT,
+        holding: Vec::new(),
     };
     let jobs = client.claim(QUEUE, &claim).await?;
     if jobs.is_empty() {

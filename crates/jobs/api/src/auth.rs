@@ -34,6 +34,8 @@ const CACHED_TOKENS_MAX: usize = 10_000;
 /// The permission that a call requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
+    /// Any token will do.
+    Any,
     Enqueue,
     Work,
     Read,
@@ -45,6 +47,7 @@ pub enum Permission {
 impl Permission {
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Permission::Any => "any",
             Permission::Enqueue => "enqueue",
             Permission::Work => "work",
             Permission::Read => "read",
@@ -113,6 +116,7 @@ impl Principal {
     fn may(&self, permission: Permission) -> bool {
         self.scopes.admin
             || match permission {
+                Permission::Any => true,
                 Permission::Enqueue => self.scopes.enqueue,
                 Permission::Work => self.scopes.work,
                 Permission::Read => self.scopes.read,

@@ -81,6 +81,13 @@ fn operation(route: &Route, schemas: &mut BTreeMap<String, Value>) -> Value {
             "schema": {"type": "string", "pattern": "^(0|[1-9][0-9]{0,17})$"},
         }));
     }
+    if route.path == "/v1/jobs/{id}/events" {
+        parameters.push(json!({
+            "name": "nagaya-lease", "in": "header", "required": false,
+            "description": "The token of an attempt of this job: then the scope `work` is enough.",
+            "schema": {"type": "string"},
+        }));
+    }
     let mut operation = json!({
         "operationId": route.id,
         "summary": route.summary,

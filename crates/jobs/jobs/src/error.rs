@@ -116,6 +116,11 @@ impl Error {
         }
     }
 
+    /// Another job holds the unique key of one that is to be moved.
+    pub fn unique_key_held() -> Error {
+        Error::invalid("queue", "has a job with the same unique key")
+    }
+
     pub fn no_such(what: &'static str, name: impl fmt::Display) -> Error {
         Error::NotFound {
             what,

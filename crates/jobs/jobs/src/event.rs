@@ -20,10 +20,12 @@ pub enum EventKind {
     Cancelled,
     /// The lease expired. `Failed` follows when that was the last attempt; otherwise the job is ready again.
     LeaseLost,
+    /// A worker gave the job back; its attempt does not count.
+    Released,
 }
 
 impl EventKind {
-    pub const ALL: [EventKind; 8] = [
+    pub const ALL: [EventKind; 9] = [
         EventKind::Enqueued,
         EventKind::Started,
         EventKind::Progress,
@@ -32,6 +34,7 @@ impl EventKind {
         EventKind::Failed,
         EventKind::Cancelled,
         EventKind::LeaseLost,
+        EventKind::Released,
     ];
 
     pub fn name(self) -> &'static str {
@@ -44,6 +47,7 @@ impl EventKind {
             EventKind::Failed => "failed",
             EventKind::Cancelled => "cancelled",
             EventKind::LeaseLost => "lease_lost",
+            EventKind::Released => "released",
         }
     }
 
@@ -62,11 +66,20 @@ impl EventKind {
             EventKind::Failed => 6,
             EventKind::Cancelled => 7,
             EventKind::LeaseLost => 8,
+            EventKind::Released => 9,
         }
     }
 
     pub fn coded(code: i16) -> Option<EventKind> {
         EventKind::ALL.into_iter().find(|kind| kind.code() == code)
+    }
+
+    /// Returns whether a queue that keeps only what matters leaves it out.
+    pub fn is_detail(self) -> bool {
+        matches!(
+            self,
+            EventKind::Enqueued | EventKind::Started | EventKind::Progress | EventKind::Released
+        )
     }
 
     /// Returns whether the event is a job's ending.
@@ -87,8 +100,8 @@ pub enum EventData {
     #[default]
     None,
     Progress(Progress),
-    /// The error of the attempt, nothing when an administrator asked for the retry; and when the next one may
-    /// begin, Unix milliseconds.
+    /// The error of the attempt, nothing when an administrator asked for the retry or a worker gave the job back; and
+    /// when the next one may begin, Unix milliseconds.
     Retry {
         error: Option<String>,
         run_at_ms: i64,

@@ -113,7 +113,7 @@ pub fn read_event_data(kind: EventKind, text: Option<&str>) -> Result<EventData,
         (EventKind::Progress, Some(text)) => Ok(EventData::Progress(
             parse::<form::Progress>("event", text)?.into(),
         )),
-        (EventKind::Retrying, Some(text)) => {
+        (EventKind::Retrying | EventKind::Released, Some(text)) => {
             let retry: form::Retry = parse("event", text)?;
             Ok(EventData::Retry {
                 error: retry.error,

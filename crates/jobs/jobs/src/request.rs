@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use crate::clock::span_ms;
 use crate::error::Error;
 use crate::event::EventKind;
 use crate::id::JobId;
 use crate::job::{Body, NewJob, TraceContext};
-use crate::limits::Limits;
+use crate::limits::{Limits, SPAN_MAX};
 use crate::name::{QueueName, TenantId};
 use crate::state::{FailureTerms, Next, State};
 use crate::token::Lease;
@@ -98,6 +99,34 @@ pub struct Extension {
     pub length: Option<Duration>,
 }
 
+/// A worker gives a job back: the attempt does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    pub lease: Lease,
+    /// Not to be started before this has passed; at once when zero.
+    pub delay: Duration,
+}
+
+/// Where a job is after it was given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    Waiting,
+    /// Until this time, Unix milliseconds.
+    Scheduled {
+        at_ms: i64,
+    },
+}
+
+impl Released {
+    /// Returns where a job goes that is given back at `now_ms`.
+    pub fn after(delay: Duration, now_ms: i64) -> Released {
+        match span_ms(delay.min(SPAN_MAX)) {
+            0 => Released::Waiting,
+            ms => Released::Scheduled { at_ms: now_ms + ms },
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgressReport {
     pub lease: Lease,
@@ -128,9 +157,25 @@ pub struct Edit {
     /// Lease length of each attempt.
     pub timeout: Option<Duration>,
     pub max_retries: Option<u32>,
+    /// Moves the job to this queue. Its idempotency key stays with the old one; lease, retries, backoff and webhook
+    /// stay what they were.
+    pub queue: Option<QueueName>,
 }
 
 impl Edit {
+    /// A change of nothing, to be filled in.
+    pub fn of(id: JobId) -> Edit {
+        Edit {
+            id,
+            priority: None,
+            run_at_ms: None,
+            payload: None,
+            timeout: None,
+            max_retries: None,
+            queue: None,
+        }
+    }
+
     /// Returns whether nothing is to change.
     pub fn is_empty(&self) -> bool {
         self.priority.is_none()
@@ -138,6 +183,7 @@ impl Edit {
             && self.payload.is_none()
             && self.timeout.is_none()
             && self.max_retries.is_none()
+            && self.queue.is_none()
     }
 
     /// Checks a change. A store may assume that this was done.

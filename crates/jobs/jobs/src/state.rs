@@ -140,6 +140,14 @@ impl Tries {
         }
     }
 
+    /// Takes the newest attempt back: the next one has its number again.
+    pub fn given_back(self) -> Tries {
+        Tries {
+            attempt: self.attempt.saturating_sub(1),
+            ..self
+        }
+    }
+
     pub fn are_over(self) -> bool {
         self.attempt >= self.attempt_max
     }

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use crate::delivery::{Delivery, DeliveryFilter, DeliveryId, DeliveryView, PutOff, TryReport};
-use crate::error::Error;
+use crate::error::{Error, LostWhy};
 use crate::event::{EventFilter, EventPage, LogBounds, Subscription};
 use crate::id::JobId;
 use crate::job::NewJob;
@@ -38,12 +38,14 @@ use crate::name::{QueueName, TenantId};
 use crate::queue::{Counted, QueueSettings, QueueView};
 use crate::request::{
     CancelRequest, ClaimRequest, ClaimedJob, Completed, Completion, Edit, Enqueued, Extension, Failed,
-    Failure, Finding, Fired, Firing, Listener, LogReport, NextTimes, ProgressReport, SweepResult,
+    Failure, Finding, Fired, Firing, Listener, LogReport, NextTimes, ProgressReport, Release, Released,
+    SweepResult,
 };
 use crate::schedule::{Schedule, ScheduleView};
 use crate::shares::DeliveryClaim;
 use crate::state::State;
 use crate::tenant::{ApiToken, Tenant};
+use crate::token::Lease;
 use crate::view::{Explanation, JobFilter, JobSummary, JobView, LogLine, Page};
 use crate::visibility::Visibility;
 
@@ -116,6 +118,13 @@ pub trait JobQueue: StoreClock {
     /// Repeat: `Repeated` for the same lease with the same error.
     fn fail(&self, reports: Vec<Failure>) -> Answers<'_, Failed>;
 
+    /// Makes jobs waiting or scheduled again as if their attempt had not begun: its number is used again, under
+    /// another nonce, and no history of it is kept. The event is `Released`. The job goes behind
+    /// those of its priority.
+    ///
+    /// Repeat: [`Error::LeaseLost`], because the lease is over.
+    fn release(&self, releases: Vec<Release>) -> Answers<'_, Released>;
+
     /// Extends leases, counted from now; a lease never becomes shorter. Returns when each ends, Unix
     /// milliseconds. Repeat: counted from then.
     fn extend(&self, extensions: Vec<Extension>) -> Answers<'_, i64>;
@@ -138,7 +147,8 @@ pub trait JobQueue: StoreClock {
     fn retry(&self, ids: Vec<JobId>) -> Answers<'_, ()>;
 
     /// Changes jobs that have not started. Others refuse with [`Error::WrongState`]. A job that was ready goes
-    /// behind those of its priority. Repeat: as the first time.
+    /// behind those of its priority. A queue that a job is moved to is created when it is missing; it refuses when it
+    /// is full, or when another job holds the unique key there. Repeat: as the first time.
     fn edit(&self, edits: Vec<Edit>) -> Answers<'_, ()>;
 
     /// Removes jobs that have ended, with their deliveries, before their retention is over. Idempotency keys stay.
@@ -165,6 +175,9 @@ pub trait JobReader: StoreClock {
 
     /// Reads log lines with numbers above `after`, in order.
     fn log_lines(&self, id: JobId, after: u64, limit: usize) -> Answer<'_, Vec<LogLine>>;
+
+    /// Returns why each lease holds no longer; `None` for those that hold. Records nothing.
+    fn lost(&self, leases: Vec<Lease>) -> Answer<'_, Vec<Option<LostWhy>>>;
 
     /// Explains why a job is not running; `None` when it does not exist.
     fn explain(&self, id: JobId) -> Answer<'_, Option<Explanation>>;

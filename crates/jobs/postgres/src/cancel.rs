@@ -88,6 +88,7 @@ async fn withdraw(
     {
         let job = RunningJob::of(row)?;
         step.record_attempt(&job, AttemptEnd::Cancelled, reason);
+        step.withdrawn(id);
         step.release_slot(&job.position)?;
         return Ok(Some((job.position, State::Running)));
     }

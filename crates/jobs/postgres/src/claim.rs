@@ -38,6 +38,8 @@ const SLOW_SCAN: Duration = Duration::from_millis(20);
 /// `SLOW_SCAN_DELAY_MAX`.
 const SLOW_SCAN_DELAY_FACTOR: u32 = 9;
 const SLOW_SCAN_DELAY_MAX: Duration = Duration::from_secs(1);
+/// Short claims that found something look at the front no more often than this. At light load nearly all claims are such.
+const FRONT_LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How long a new tenant of another server may go unseen.
 const READY_TENANTS_TTL: Duration = Duration::from_millis(250);
 
@@ -234,6 +236,9 @@ impl Inner {
         if offset == wanted || !was_hinted {
             return Ok(jobs);
         }
+        if offset > 0 && self.looked_at_the_front(queue.id) {
+            return Ok(jobs);
+        }
         // Too few: scan once more from the front for the rest. Concurrent claims may be the reason.
         let rest = Slots {
             workers: &slots.workers[offset..],
@@ -261,9 +266,19 @@ impl Inner {
         if delayed_until.is_some_and(|until| began < until) {
             return Ok(Vec::new());
         }
+        self.front_looks.lock().insert(queue.id, began);
         let claimed = self.scan_from_front(session, queue, tenant, slots, now_ms).await;
         self.record_scan(queue.id, began.elapsed());
         claimed
+    }
+
+    /// Returns whether a scan from the front was made a moment ago. A short claim that found something then needs no
+    /// other: what the hints hide can wait that long.
+    fn looked_at_the_front(&self, queue: i32) -> bool {
+        let looks = self.front_looks.lock();
+        looks
+            .get(&queue)
+            .is_some_and(|at| at.elapsed() < FRONT_LOOK_EVERY)
     }
 
     fn front_scan_delayed_until(&self, queue: i32) -> Option<Instant> {

@@ -8,7 +8,8 @@ use nagaya_jobs::state::State;
 use nagaya_postgres_client::{Connection, Param, Session};
 
 use crate::constrained_enqueue::RUNS_MAX;
-use crate::rows::PositionRow;
+use crate::names::Queue;
+use crate::rows::{JobQueueRow, PositionRow, unsigned};
 use crate::sql::{Queries, begin, commit, query};
 use crate::step::{JobPosition, Step};
 use crate::store::Inner;
@@ -34,13 +35,17 @@ impl Inner {
                 return Err(Error::WrongState { id, state });
             }
             let now_ms = self.time.now(session).await?;
+            let queue = match &edit.queue {
+                Some(name) => Some(self.names.queue_or_make(session, name, now_ms).await?),
+                None => None,
+            };
             let transaction = begin(session).await?;
             let mut step = Step::new(self, &transaction, now_ms);
-            if !move_job(&mut step, &transaction, edit).await? {
+            if !move_job(&mut step, &transaction, edit, queue.as_deref()).await? {
                 continue;
             }
-            // Last, because a ready job is found by the rank in its row.
-            write_job(&transaction, edit).await?;
+            // Last, because a ready job is found by the queue and the rank in its row.
+            write_job(&transaction, edit, queue.map(|queue| queue.id)).await?;
             let after_commit = step.finish().await?;
             commit(transaction).await?;
             self.publish(after_commit);
@@ -72,29 +77,69 @@ impl Inner {
     }
 }
 
-async fn write_job(session: &Session, edit: &Edit) -> Result<(), Error> {
+async fn write_job(session: &Session, edit: &Edit, queue: Option<i32>) -> Result<(), Error> {
     let rank = edit.priority.map(|priority| -priority);
     let retries = edit
         .max_retries
         .map(|retries| i32::try_from(retries).unwrap_or(i32::MAX - 1));
     let payload = edit.payload.as_ref();
-    let values: [Param<'_>; 6] = [
+    let values: [Param<'_>; 7] = [
         &edit.id.get(),
         &rank,
         &edit.timeout.map(span_ms),
         &retries,
         &payload.and_then(|body| body.content_type.as_deref()),
         &payload.map(|body| body.bytes.as_ref()),
+        &queue,
     ];
     session.run(query!(jobs.edit), &values).await?;
     Ok(())
 }
 
+/// Checks that a queue takes a job of another one, and takes its unique key along.
+async fn change_queue(session: &Session, id: JobId, was: &JobQueueRow, queue: &Queue) -> Result<(), Error> {
+    if was.queue == queue.id {
+        return Ok(());
+    }
+    if let Some(depth_max) = queue.settings.depth_max {
+        let most = i64::try_from(depth_max).unwrap_or(i64::MAX);
+        let unstarted: i64 = session
+            .scalar(query!(queues.unstarted), &[&queue.id, &most])
+            .await?;
+        if unsigned(unstarted) >= depth_max {
+            return Err(Error::QueueFull {
+                queue: queue.name.clone(),
+                depth_max,
+            });
+        }
+    }
+    if was.is_unique {
+        let values: [Param<'_>; 2] = [&id.get(), &queue.id];
+        if session.run(query!(keys.move_unique), &values).await? == 0 {
+            return Err(Error::unique_key_held());
+        }
+    }
+    Ok(())
+}
+
 /// Takes a job out of the table that it waits in and puts it where it belongs now, or changes its row there.
 /// Returns whether it was found.
-async fn move_job(step: &mut Step<'_>, session: &Session, edit: &Edit) -> Result<bool, Error> {
+async fn move_job(
+    step: &mut Step<'_>,
+    session: &Session,
+    edit: &Edit,
+    queue: Option<&Queue>,
+) -> Result<bool, Error> {
     let key = edit.id.get();
+    if let Some(queue) = queue {
+        let found = session
+            .first(query!(jobs.queue), &[&key], JobQueueRow::read)
+            .await?;
+        let Some(was) = found else { return Ok(false) };
+        change_queue(session, edit.id, &was, queue).await?;
+    }
     let changed = |mut position: JobPosition| {
+        position.queue = queue.map_or(position.queue, |queue| queue.id);
         position.rank = edit.priority.map_or(position.rank, |priority| -priority);
         if let Some(retries) = edit.max_retries {
             let last = i32::try_from(retries).unwrap_or(i32::MAX - 1) + 1;
@@ -118,16 +163,26 @@ async fn move_job(step: &mut Step<'_>, session: &Session, edit: &Edit) -> Result
             return Ok(true);
         }
     }
+    if queue.is_some() {
+        // The slots of a key are those of its queue.
+        let sql = query!(waiting.take_held);
+        if let Some(row) = session.first(sql, &[&key], PositionRow::read).await? {
+            step.place(changed(row.position()?), edit.run_at_ms.unwrap_or(0))
+                .await?;
+            return Ok(true);
+        }
+    }
     let rank = edit.priority.map(|priority| -priority);
     let last = edit
         .max_retries
         .map(|retries| i32::try_from(retries).unwrap_or(i32::MAX - 1) + 1);
+    let queue = queue.map(|queue| queue.id);
     let delayed = session
-        .run(query!(waiting.edit_delayed), &[&key, &rank, &last])
+        .run(query!(waiting.edit_delayed), &[&key, &rank, &last, &queue])
         .await?;
     if delayed > 0 {
         return Ok(true);
     }
-    let values: [Param<'_>; 4] = [&key, &rank, &last, &edit.run_at_ms];
+    let values: [Param<'_>; 5] = [&key, &rank, &last, &edit.run_at_ms, &queue];
     Ok(session.run(query!(waiting.edit_blocked), &values).await? > 0)
 }

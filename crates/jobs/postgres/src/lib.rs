@@ -31,6 +31,7 @@ mod stale_report;
 
 mod explain;
 mod lease_clock;
+mod leases;
 mod list;
 mod read;
 

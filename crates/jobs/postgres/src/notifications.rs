@@ -20,6 +20,8 @@ const DELIVERIES: &str = "deliveries made";
 /// A queue may have new jobs: followed by the lowest rank among them and the queue's name. A space keeps it apart
 /// from any queue's name, which is what servers of the version before send.
 const READY: &str = "ready ";
+/// A running job was cancelled: followed by its id.
+const CANCELLED: &str = "cancelled ";
 
 /// The task that receives notifications of other servers; dropping it ends the task.
 #[derive(Debug)]
@@ -58,6 +60,7 @@ async fn receive(mut listener: Listener, inner: Weak<Inner>) {
             Event::Notified { payload, .. } => match Notification::parse(&payload) {
                 Some(Notification::LogGrew) => inner.notify_head().await,
                 Some(Notification::Deliveries) => inner.notify_deliveries_here(),
+                Some(Notification::Cancelled(id)) => inner.notify_ended(&[(id, EventKind::Cancelled)]),
                 Some(Notification::Ready { queue, rank }) => {
                     inner.note_ready_elsewhere(&queue, rank);
                     inner.notify_ready_here(&[queue]);
@@ -73,6 +76,7 @@ async fn receive(mut listener: Listener, inner: Weak<Inner>) {
 enum Notification {
     LogGrew,
     Deliveries,
+    Cancelled(JobId),
     Ready { queue: QueueName, rank: i16 },
 }
 
@@ -83,6 +87,9 @@ impl Notification {
         }
         if payload == DELIVERIES {
             return Some(Notification::Deliveries);
+        }
+        if let Some(id) = payload.strip_prefix(CANCELLED) {
+            return id.parse().ok().and_then(JobId::new).map(Notification::Cancelled);
         }
         let (rank, queue) = match payload.strip_prefix(READY) {
             Some(rest) => {
@@ -148,6 +155,13 @@ impl Inner {
         }
     }
 
+    /// Notifies other servers of jobs that were taken from their workers.
+    pub(crate) fn notify_withdrawn(&self, jobs: &[JobId]) {
+        for id in jobs {
+            self.notifier.notify(CHANNEL, &format!("{CANCELLED}{id}"));
+        }
+    }
+
     async fn notify_head(&self) {
         if let (Ok(bounds), Some(listener)) = (self.bounds().await, self.listener()) {
             listener.logged(bounds.head);
@@ -171,6 +185,16 @@ mod tests {
             })
         );
         assert_eq!(Notification::parse(LOG_GREW), Some(Notification::LogGrew));
+    }
+
+    #[test]
+    fn a_cancelled_job_is_told_by_its_id() {
+        let told = |text: &str| Notification::parse(text);
+        assert_eq!(
+            told("cancelled 4711"),
+            JobId::new(4711).map(Notification::Cancelled)
+        );
+        assert_eq!(told("cancelled x"), None);
     }
 
     #[test]

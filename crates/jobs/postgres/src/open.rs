@@ -103,6 +103,7 @@ impl PgStore {
             fair_rounds: Mutex::new(HashMap::new()),
             hints: Mutex::new(HashMap::new()),
             front_scan_delays: Mutex::new(HashMap::new()),
+            front_looks: Mutex::new(HashMap::new()),
             ready_tenants: Mutex::new(HashMap::new()),
             last_claims: LastClaims::default(),
             lease_clock: LeaseClock::default(),

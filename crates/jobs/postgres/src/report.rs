@@ -1,4 +1,4 @@
-//! Reports other than success: failure, progress, log lines and lease extensions.
+//! Reports other than success: failure, progress and log lines.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -8,7 +8,7 @@ use nagaya_jobs::error::Error;
 use nagaya_jobs::event::{EventData, EventKind};
 use nagaya_jobs::limits::{ERROR_BYTES_MAX, LOG_LINE_BYTES_MAX, LOG_LINES_MAX, PROGRESS_EVENT_GAP};
 use nagaya_jobs::record;
-use nagaya_jobs::request::{Extension, Failed, Failure, LogReport, ProgressReport};
+use nagaya_jobs::request::{Failed, Failure, LogReport, ProgressReport};
 use nagaya_jobs::state::{AttemptEnd, Next, after_failure};
 use nagaya_jobs::view::Progress;
 
@@ -19,7 +19,7 @@ use crate::step::{RunningJob, Step};
 use crate::store::Inner;
 
 /// Most reports in one transaction.
-const BATCH_MAX: usize = 256;
+pub(crate) const BATCH_MAX: usize = 256;
 
 impl Inner {
     pub(crate) async fn fail(&self, reports: Vec<Failure>) -> Result<Vec<Result<Failed, Error>>, Error> {
@@ -86,27 +86,6 @@ impl Inner {
         drop(session);
         self.resolve_soon(resolves).await;
         Ok(())
-    }
-
-    pub(crate) async fn extend(&self, extensions: Vec<Extension>) -> Result<Vec<Result<i64, Error>>, Error> {
-        let session = self.hot().await?;
-        let now_ms = self.time.now(&session).await?;
-        let mut answers = Vec::with_capacity(extensions.len());
-        for one in extensions {
-            let attempt = i32::try_from(one.lease.attempt).unwrap_or(i32::MAX);
-            let length = one.length.map(span_ms);
-            let until_ms = session
-                .first_scalar(
-                    query!(running.extend),
-                    &[&now_ms, &one.lease.id.get(), &one.lease.nonce, &attempt, &length],
-                )
-                .await?;
-            answers.push(match until_ms {
-                Some(until_ms) => Ok(until_ms),
-                None => Err(self.refuse(&session, one.lease, ReportKind::Extend, now_ms).await),
-            });
-        }
-        Ok(answers)
     }
 
     pub(crate) async fn progress(
@@ -210,7 +189,7 @@ impl Inner {
     }
 
     /// Returns the error for a report that cannot be a repeat.
-    async fn refuse(
+    pub(crate) async fn refuse(
         &self,
         session: &nagaya_postgres_client::Session,
         lease: nagaya_jobs::token::Lease,

@@ -79,6 +79,34 @@ row! {
 
 row! {
     postgres;
+    /// The queue of a job.
+    pub(crate) struct JobQueueRow {
+        queue: i32,
+        is_unique as "exists": bool,
+    }
+}
+
+row! {
+    postgres;
+    /// A lease that was extended.
+    pub(crate) struct ExtendedRow {
+        id: i64,
+        lease_until_ms: i64,
+    }
+}
+
+row! {
+    postgres;
+    /// The lease of a running job.
+    pub(crate) struct LeaseRow {
+        id: i64,
+        attempt: i32,
+        nonce: i64,
+    }
+}
+
+row! {
+    postgres;
     /// A blocked job that waits for one dependency less.
     pub(crate) struct ReleasedRow {
         id: i64,
@@ -651,6 +679,7 @@ mod tests {
         ("jobs/list_done", SCALAR),
         ("jobs/list_running", SCALAR),
         ("jobs/list_unsuccessful", SCALAR),
+        ("jobs/queue", JobQueueRow::COLUMNS),
         ("jobs/read", JobRow::COLUMNS),
         ("jobs/states", SCALAR),
         ("jobs/summaries", SummaryRow::COLUMNS),
@@ -686,7 +715,8 @@ mod tests {
         ("reports/put_progress", ProgressedRow::COLUMNS),
         ("running/alive", SCALAR),
         ("running/complete", CompletedRow::COLUMNS),
-        ("running/extend", SCALAR),
+        ("running/extend", ExtendedRow::COLUMNS),
+        ("running/leases", LeaseRow::COLUMNS),
         ("running/take", RunningRow::COLUMNS),
         ("running/take_expired", RunningRow::COLUMNS),
         ("running/take_leased", RunningRow::COLUMNS),
@@ -702,6 +732,7 @@ mod tests {
         ("waiting/release_dependents", ReleasedRow::COLUMNS),
         ("waiting/take_blocked", PositionRow::COLUMNS),
         ("waiting/take_delayed", PositionRow::COLUMNS),
+        ("waiting/take_held", PositionRow::COLUMNS),
         ("waiting/take_dependents", PositionRow::COLUMNS),
         ("waiting/take_due", PositionRow::COLUMNS),
     ];

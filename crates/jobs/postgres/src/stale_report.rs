@@ -19,6 +19,7 @@ pub(crate) enum ReportKind<'a> {
     Complete(Option<&'a Body>),
     Fail(&'a str),
     Extend,
+    Release,
     Progress,
     Log,
 }
@@ -29,6 +30,7 @@ impl ReportKind<'_> {
             ReportKind::Complete(_) => "complete",
             ReportKind::Fail(_) => "fail",
             ReportKind::Extend => "extend",
+            ReportKind::Release => "release",
             ReportKind::Progress => "progress",
             ReportKind::Log => "log",
         }
@@ -69,7 +71,7 @@ impl Inner {
     }
 
     /// Returns why the token is invalid, or `None` when the report repeats an accepted one.
-    async fn judge(
+    pub(crate) async fn judge(
         &self,
         session: &Session,
         lease: Lease,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use nagaya_jobs::delivery::{Delivery, DeliveryFilter, DeliveryId, DeliveryView, PutOff, TryReport};
-use nagaya_jobs::error::Error;
+use nagaya_jobs::error::{Error, LostWhy};
 use nagaya_jobs::event::{EventFilter, EventPage, LogBounds, Subscription};
 use nagaya_jobs::fair;
 use nagaya_jobs::id::{IdMaker, JobId};
@@ -16,7 +16,8 @@ use nagaya_jobs::name::{QueueName, TenantId};
 use nagaya_jobs::queue::{Counted, QueueSettings, QueueView};
 use nagaya_jobs::request::{
     CancelRequest, ClaimRequest, ClaimedJob, Completed, Completion, Edit, Enqueued, Extension, Failed,
-    Failure, Finding, Fired, Firing, Listener, LogReport, NextTimes, ProgressReport, SweepResult,
+    Failure, Finding, Fired, Firing, Listener, LogReport, NextTimes, ProgressReport, Release, Released,
+    SweepResult,
 };
 use nagaya_jobs::schedule::{Schedule, ScheduleView};
 use nagaya_jobs::shares::DeliveryClaim;
@@ -26,6 +27,7 @@ use nagaya_jobs::store::{
     StoreClock, StoreControl, Tenants,
 };
 use nagaya_jobs::tenant::{ApiToken, Tenant};
+use nagaya_jobs::token::Lease;
 use nagaya_jobs::view::{Explanation, JobFilter, JobSummary, JobView, LogLine, Page};
 use nagaya_jobs::visibility::Visibility;
 use nagaya_postgres_client::{Connection, Notifier, Pool};
@@ -64,6 +66,8 @@ pub(crate) struct Inner {
     pub(crate) hints: Mutex<HashMap<i32, BTreeMap<i32, ScanHint>>>,
     /// Until when a queue is not scanned from its front, because the last scan was slow.
     pub(crate) front_scan_delays: Mutex<HashMap<i32, Instant>>,
+    /// When a queue was last scanned from its front.
+    pub(crate) front_looks: Mutex<HashMap<i32, Instant>>,
     /// The tenants with ready jobs in each queue, as last seen.
     pub(crate) ready_tenants: Mutex<HashMap<i32, ReadyTenants>>,
     pub(crate) last_claims: LastClaims,
@@ -124,6 +128,10 @@ impl JobQueue for PgStore {
         Box::pin(self.inner.fail(reports))
     }
 
+    fn release(&self, releases: Vec<Release>) -> Answers<'_, Released> {
+        Box::pin(self.inner.release(releases))
+    }
+
     fn extend(&self, extensions: Vec<Extension>) -> Answers<'_, i64> {
         Box::pin(self.inner.extend(extensions))
     }
@@ -160,6 +168,10 @@ impl JobReader for PgStore {
 
     fn states(&self, ids: Vec<JobId>) -> Answer<'_, Vec<Option<State>>> {
         Box::pin(self.inner.states(ids))
+    }
+
+    fn lost(&self, leases: Vec<Lease>) -> Answer<'_, Vec<Option<LostWhy>>> {
+        Box::pin(self.inner.lost(leases))
     }
 
     fn list(

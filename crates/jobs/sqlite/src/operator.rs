@@ -6,6 +6,7 @@ use nagaya_jobs::clock::span_ms;
 use nagaya_jobs::error::Error;
 use nagaya_jobs::event::{EventData, EventKind};
 use nagaya_jobs::id::JobId;
+use nagaya_jobs::name::QueueName;
 use nagaya_jobs::request::{CancelRequest, Edit};
 use nagaya_jobs::state::{AttemptEnd, State, Tries};
 use rusqlite::params;
@@ -211,6 +212,13 @@ pub(crate) fn edit(tx: &mut WriteTransaction<'_>, edit: &Edit) -> Result<(), Err
         return Err(Error::WrongState { id, state });
     }
     let was = tx.require_job(id)?;
+    let queue = match &edit.queue {
+        Some(name) => Some(tx.queue_num(name)?).filter(|queue| *queue != was.queue),
+        None => None,
+    };
+    if let (Some(queue), Some(name)) = (queue, &edit.queue) {
+        check_move(tx, &was, queue, name)?;
+    }
     let blocked = first(tx.connection, query!(waiting.is_blocked), [id.get()], scalar)? == Some(true);
     // Out of its place by what it was, back into one by what it is.
     let waiting = if blocked {
@@ -230,9 +238,20 @@ pub(crate) fn edit(tx: &mut WriteTransaction<'_>, edit: &Edit) -> Result<(), Err
         edit.max_retries,
         content_type,
         bytes,
+        queue,
     ];
     run(tx.connection, query!(jobs.edit), values)?;
+    if let (Some(queue), Some(key)) = (queue, &was.options.unique_key) {
+        let values = params![was.queue, was.tenant, key, id.get()];
+        run(tx.connection, query!(keys.delete_unique), values)?;
+        let values = params![queue, was.tenant, key, id.get()];
+        run(tx.connection, query!(keys.insert_unique), values)?;
+    }
     let Some(waiting) = waiting else {
+        if let Some(queue) = queue {
+            tx.memory.counts(was.queue, was.tenant).depth.blocked -= 1;
+            tx.memory.counts(queue, was.tenant).depth.blocked += 1;
+        }
         return Ok(());
     };
     let job = tx.require_job(id)?;
@@ -254,6 +273,31 @@ pub(crate) fn edit(tx: &mut WriteTransaction<'_>, edit: &Edit) -> Result<(), Err
             tx.admit(&job, pos, tries)
         }
     }
+}
+
+/// Checks that a queue takes a job of another one.
+fn check_move(
+    tx: &mut WriteTransaction<'_>,
+    job: &JobRow,
+    queue: i64,
+    name: &QueueName,
+) -> Result<(), Error> {
+    if let Some(depth_max) = tx.settings(queue).depth_max
+        && tx.memory.unstarted(queue) >= depth_max
+    {
+        return Err(Error::QueueFull {
+            queue: name.clone(),
+            depth_max,
+        });
+    }
+    if let Some(key) = &job.options.unique_key {
+        let values = params![queue, job.tenant, key];
+        let holder: Option<i64> = first(tx.connection, query!(keys.find_unique), values, scalar)?;
+        if holder.is_some() {
+            return Err(Error::unique_key_held());
+        }
+    }
+    Ok(())
 }
 
 /// A job that was taken out of its place.

@@ -7,11 +7,13 @@ use nagaya_jobs::limits::{
     ERROR_BYTES_MAX, LATE_REPORTS_MAX, LOG_LINE_BYTES_MAX, LOG_LINES_MAX, PROGRESS_EVENT_GAP,
 };
 use nagaya_jobs::record::JobOptions;
-use nagaya_jobs::request::{Completed, Completion, Extension, Failed, Failure, LogReport, ProgressReport};
+use nagaya_jobs::request::{
+    Completed, Completion, Extension, Failed, Failure, LogReport, ProgressReport, Release, Released,
+};
 use nagaya_jobs::state::{AttemptEnd, Next, State, after_expiry, after_failure};
 use nagaya_jobs::token::Lease;
 use nagaya_jobs::view::Progress;
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use crate::read::state_of;
 use crate::rows::{DoneRow, PastAttemptRow, RunningRow, attempt_end_code, body};
@@ -89,6 +91,35 @@ pub(crate) fn fail(tx: &mut WriteTransaction<'_>, report: &Failure) -> Result<Fa
     tx.release(&job)?;
     go_on(tx, &job, &taken, next, error)?;
     Ok(Failed::Taken(next))
+}
+
+/// Puts a job back as if its attempt had not begun.
+pub(crate) fn release(tx: &mut WriteTransaction<'_>, release: &Release) -> Result<Released, Error> {
+    let Some(taken) = take(tx, release.lease)? else {
+        return refuse(tx, release.lease, "release");
+    };
+    let job = tx.require_job(taken.id)?;
+    tx.memory.counts(job.queue, job.tenant).depth.running -= 1;
+    tx.release(&job)?;
+    let tries = taken.tries().given_back();
+    let released = Released::after(release.delay, tx.now_ms);
+    let run_at_ms = match released {
+        Released::Waiting => tx.now_ms,
+        Released::Scheduled { at_ms } => at_ms,
+    };
+    let data = EventData::Retry {
+        error: None,
+        run_at_ms,
+    };
+    tx.event(EventKind::Released, &job, taken.attempt, &data)?;
+    match released {
+        Released::Waiting => {
+            let pos = tx.fresh_id().get();
+            tx.admit(&job, pos, tries)?;
+        }
+        Released::Scheduled { at_ms } => tx.delay(&job, at_ms, tries)?,
+    }
+    Ok(released)
 }
 
 /// Takes back a job whose lease expired.
@@ -230,7 +261,11 @@ fn running(tx: &WriteTransaction<'_>, lease: Lease) -> Result<Option<RunningRow>
         [lease.id.get()],
         RunningRow::read,
     )?;
-    Ok(found.filter(|found| found.nonce == lease.nonce && found.attempt == lease.attempt))
+    Ok(found.filter(|found| is_of(found, lease)))
+}
+
+fn is_of(running: &RunningRow, lease: Lease) -> bool {
+    running.nonce == lease.nonce && running.attempt == lease.attempt
 }
 
 /// Returns the fields of a running job. A plain job needs no read.
@@ -273,21 +308,41 @@ pub(crate) fn end_attempt(
 
 /// Rejects the use of a lease that is over, and records it on the job.
 fn refuse<T>(tx: &mut WriteTransaction<'_>, lease: Lease, what: &str) -> Result<T, Error> {
+    let why = why_over(tx.connection, lease)?;
+    Err(late(tx, lease, what, why)?)
+}
+
+/// Returns why a lease holds no longer; `None` when it does.
+pub(crate) fn lost(connection: &Connection, lease: Lease) -> Result<Option<LostWhy>, Error> {
+    let found = first(
+        connection,
+        query!(running.find),
+        [lease.id.get()],
+        RunningRow::read,
+    )?;
+    match found.filter(|found| is_of(found, lease)) {
+        Some(_) => Ok(None),
+        None => why_over(connection, lease).map(Some),
+    }
+}
+
+/// Returns why a lease is over that is not of a running attempt.
+fn why_over(connection: &Connection, lease: Lease) -> Result<LostWhy, Error> {
     let values = params![lease.id.get(), lease.attempt];
     let attempt = first(
-        tx.connection,
+        connection,
         query!(reports.find_attempt),
         values,
         PastAttemptRow::read,
     )?;
-    let why = match attempt {
+    Ok(match attempt {
         Some(row) if row.nonce == lease.nonce => match row.end {
             AttemptEnd::LeaseLost => LostWhy::Expired,
             AttemptEnd::Cancelled => LostWhy::Cancelled,
             AttemptEnd::Succeeded | AttemptEnd::Failed => LostWhy::Reported,
         },
         _ => {
-            let found = first(tx.connection, query!(done.find), [lease.id.get()], DoneRow::read)?;
+            let found = first(connection, query!(done.find), [lease.id.get()], DoneRow::read)?;
             let is_same = |row: &DoneRow| row.attempt == lease.attempt && row.nonce == Some(lease.nonce);
             if found.as_ref().is_some_and(is_same) {
                 LostWhy::Reported
@@ -295,8 +350,7 @@ fn refuse<T>(tx: &mut WriteTransaction<'_>, lease: Lease, what: &str) -> Result<
                 LostWhy::Unknown
             }
         }
-    };
-    Err(late(tx, lease, what, why)?)
+    })
 }
 
 /// Records a late report on its job, if that exists, and returns the error for the worker.

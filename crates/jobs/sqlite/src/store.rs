@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use nagaya_jobs::delivery::{Delivery, DeliveryFilter, DeliveryId, DeliveryView, PutOff, TryReport};
-use nagaya_jobs::error::{Error, Fault};
+use nagaya_jobs::error::{Error, Fault, LostWhy};
 use nagaya_jobs::event::{EventFilter, EventPage, LogBounds, Subscription};
 use nagaya_jobs::id::JobId;
 use nagaya_jobs::job::NewJob;
@@ -12,7 +12,8 @@ use nagaya_jobs::name::{QueueName, TenantId};
 use nagaya_jobs::queue::{Counted, QueueSettings, QueueView};
 use nagaya_jobs::request::{
     CancelRequest, ClaimRequest, ClaimedJob, Completed, Completion, Edit, Enqueued, Extension, Failed,
-    Failure, Finding, Fired, Firing, Listener, LogReport, NextTimes, ProgressReport, SweepResult,
+    Failure, Finding, Fired, Firing, Listener, LogReport, NextTimes, ProgressReport, Release, Released,
+    SweepResult,
 };
 use nagaya_jobs::schedule::{Schedule, ScheduleView};
 use nagaya_jobs::shares::DeliveryClaim;
@@ -22,6 +23,7 @@ use nagaya_jobs::store::{
     StoreClock, StoreControl, Tenants,
 };
 use nagaya_jobs::tenant::{ApiToken, Tenant};
+use nagaya_jobs::token::Lease;
 use nagaya_jobs::view::{Explanation, JobFilter, JobSummary, JobView, LogLine, Page};
 use nagaya_jobs::visibility::Visibility;
 use rusqlite::Connection;
@@ -94,6 +96,10 @@ impl JobQueue for SqliteJobs {
         self.write_each(reports, report::fail)
     }
 
+    fn release(&self, releases: Vec<Release>) -> Answers<'_, Released> {
+        self.write_each(releases, report::release)
+    }
+
     fn extend(&self, extensions: Vec<Extension>) -> Answers<'_, i64> {
         self.write_each(extensions, report::extend)
     }
@@ -135,6 +141,15 @@ impl JobReader for SqliteJobs {
 
     fn states(&self, ids: Vec<JobId>) -> Answer<'_, Vec<Option<State>>> {
         self.read_with(move |connection| ids.into_iter().map(|id| read::state_of(connection, id)).collect())
+    }
+
+    fn lost(&self, leases: Vec<Lease>) -> Answer<'_, Vec<Option<LostWhy>>> {
+        self.read_with(move |connection| {
+            leases
+                .into_iter()
+                .map(|lease| report::lost(connection, lease))
+                .collect()
+        })
     }
 
     fn list(

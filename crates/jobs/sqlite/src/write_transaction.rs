@@ -147,11 +147,7 @@ impl WriteTransaction<'_> {
         data: &EventData,
     ) -> Result<(), Error> {
         let settings = self.settings(job.queue);
-        let minor = matches!(
-            kind,
-            EventKind::Enqueued | EventKind::Started | EventKind::Progress
-        );
-        if minor && settings.events == EventDetail::Ends {
+        if kind.is_detail() && settings.events == EventDetail::Ends {
             return Ok(());
         }
         self.memory.head += 1;

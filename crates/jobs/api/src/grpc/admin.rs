@@ -18,6 +18,7 @@ use crate::handlers::{Seen, page_limit};
 use crate::problem::Problem;
 use crate::proto;
 use crate::rest::check_reason;
+use crate::wire::new_job::client_queue;
 
 /// Deliveries replayed per call at most.
 const REPLAY_MAX: usize = 10_000;
@@ -38,6 +39,9 @@ pub(super) async fn edit(
         payload: convert::body(message.payload, "payload")?,
         timeout: span(message.timeout_ms),
         max_retries: message.max_retries,
+        queue: convert::said(message.queue)
+            .map(|name| client_queue(&name))
+            .transpose()?,
     };
     if edit.is_empty() {
         return Err(Problem::bad_request("the change must say at least one thing"));

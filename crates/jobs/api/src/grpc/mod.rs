@@ -2,6 +2,7 @@
 
 mod admin;
 mod convert;
+mod leases;
 mod session;
 mod status;
 mod subscribe;
@@ -108,4 +109,9 @@ unary! {
     admin::run_schedule: RunScheduleRequest -> RunScheduleResponse,
     admin::list_deliveries: ListDeliveriesRequest -> ListDeliveriesResponse,
     admin::replay_deliveries: ReplayDeliveriesRequest -> ReplayDeliveriesResponse,
+    leases::extend_batch: ExtendBatchRequest -> ExtendBatchResponse,
+    leases::release: ReleaseRequest -> ReleaseResponse,
+    leases::release_batch: ReleaseBatchRequest -> ReleaseBatchResponse,
+    leases::wait: WaitRequest -> WaitResponse,
+    leases::get_version: GetVersionRequest -> GetVersionResponse,
 }

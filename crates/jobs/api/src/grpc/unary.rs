@@ -27,7 +27,7 @@ use crate::proto::{
 use crate::rest::{check_reason, cut, log_lines};
 use crate::traced;
 use crate::wire::new_job::client_queue;
-use crate::wire::work::{claim_max, progress as checked_progress};
+use crate::wire::work::{check_holding, claim_max, progress as checked_progress};
 
 pub(super) async fn enqueue(
     api: &Api,
@@ -72,7 +72,7 @@ pub(super) async fn enqueue_batch(
     })
 }
 
-fn check_batch(api: &Api, length: usize) -> Result<(), Problem> {
+pub(super) fn check_batch(api: &Api, length: usize) -> Result<(), Problem> {
     if length <= api.config.batch_max {
         Ok(())
     } else {
@@ -95,10 +95,12 @@ pub(super) async fn claim(
         max: claim_max(Some(message.max.max(1) as usize))?,
         lease: convert::span(message.timeout_ms),
     };
-    let claim = api.handlers.claim(request, wait);
-    let jobs = api.while_valid(&principal, claim).await?.into_iter();
+    check_holding(message.holding.len())?;
+    let claim = api.handlers.claim_holding(request, wait, message.holding);
+    let (jobs, lost) = api.while_valid(&principal, claim).await?;
     Ok(ClaimResponse {
-        jobs: jobs.map(convert::claimed).collect(),
+        jobs: jobs.into_iter().map(convert::claimed).collect(),
+        lost: lost.into_iter().map(Into::into).collect(),
     })
 }
 
@@ -115,7 +117,7 @@ pub(super) fn queues(principal: &Principal, names: &[String]) -> Result<Vec<Queu
     names.iter().map(queue).collect()
 }
 
-fn lease(api: &Api, token: &str) -> Result<Lease, Problem> {
+pub(super) fn lease(api: &Api, token: &str) -> Result<Lease, Problem> {
     Ok(api.handlers.lease(token, None)?)
 }
 
@@ -269,7 +271,7 @@ pub(super) async fn fail_batch(
 }
 
 /// Takes the reports that can be read, and the problems of the others, each in its place.
-fn split<R>(read: impl Iterator<Item = Result<R, Problem>>) -> (Vec<R>, Vec<Option<Problem>>) {
+pub(super) fn split<R>(read: impl Iterator<Item = Result<R, Problem>>) -> (Vec<R>, Vec<Option<Problem>>) {
     let mut reports = Vec::new();
     let refused = read.map(|report| match report {
         Ok(report) => {
@@ -283,7 +285,10 @@ fn split<R>(read: impl Iterator<Item = Result<R, Problem>>) -> (Vec<R>, Vec<Opti
 }
 
 /// Merges the store's answers with the problems of unreadable reports, in the order of the request.
-fn joined<T>(refused: Vec<Option<Problem>>, answers: Vec<Result<T, Error>>) -> Vec<Result<T, Problem>> {
+pub(super) fn joined<T>(
+    refused: Vec<Option<Problem>>,
+    answers: Vec<Result<T, Error>>,
+) -> Vec<Result<T, Problem>> {
     let mut answers = answers.into_iter();
     let outcome = |refused: Option<Problem>| match refused {
         Some(problem) => Err(problem),

@@ -19,13 +19,23 @@ pub(super) async fn open(
     request: Request<WatchRequest>,
 ) -> Result<Response<Answers<WatchResponse>>, Status> {
     let (metadata, _, message) = request.into_parts();
-    let principal = api
-        .auth
-        .principal(&metadata.into_headers(), Permission::Read)
-        .await?;
+    let permission = if message.lease.is_empty() {
+        Permission::Read
+    } else {
+        Permission::Work
+    };
+    let principal = api.auth.principal(&metadata.into_headers(), permission).await?;
     let seen = api.handlers.seen_by(&principal);
     let filter = convert::filter(&principal, seen, message.filter)?;
     let job = filter.job;
+    if !message.lease.is_empty() {
+        let lease = api.handlers.lease(&message.lease, None).map_err(Problem::from)?;
+        if job != Some(lease.id) {
+            return Err(Status::invalid_argument(
+                "the filter must name the job of the lease",
+            ));
+        }
+    }
     let reader = seen.reader(filter, message.after).await?;
     let watch = Watch {
         api: api.clone(),

@@ -1,7 +1,8 @@
 //! `Work`: claims, heartbeats and reports on one stream.
 //!
 //! The worker's credits say how many jobs it can take; each delivered job uses up one. Reports run
-//! concurrently, so that those of one worker share a commit, and are answered by their tags.
+//! concurrently, so that those of one worker share a commit, and are answered by their tags. A job that is cancelled
+//! while the worker has it is told at once.
 
 use std::time::Duration;
 
@@ -9,14 +10,15 @@ use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::FuturesUnordered;
 use nagaya_jobs::Error;
+use nagaya_jobs::error::LostWhy;
 use nagaya_jobs::limits::CLAIM_MAX;
-use nagaya_jobs::request::{ClaimRequest, Failure};
-use nagaya_jobs::service::Claimed;
-use nagaya_jobs::state::FailureTerms;
+use nagaya_jobs::request::{ClaimRequest, Release};
+use nagaya_jobs::service::{Claimed, LeaseWatch};
+use nagaya_jobs::token::Lease;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::session::{ClientDisconnected, Outbox, start};
-use super::{Answers, convert, unary};
+use super::{Answers, convert, leases, unary};
 use crate::api::Api;
 use crate::auth::{Permission, Principal};
 use crate::problem::Problem;
@@ -73,7 +75,15 @@ struct Worker<'a> {
     credits: u32,
     /// The waiting claim, if any.
     claim: Option<BoxFuture<'a, Result<Vec<Claimed>, Error>>>,
-    reports: FuturesUnordered<BoxFuture<'a, Answer>>,
+    reports: FuturesUnordered<BoxFuture<'a, Report>>,
+    /// The jobs that were given out and not reported on, as far as this stream knows.
+    held: LeaseWatch,
+}
+
+/// The answer to a report, and the lease that it ended.
+struct Report {
+    answer: Answer,
+    ended: Option<Lease>,
 }
 
 impl<'a> Worker<'a> {
@@ -90,6 +100,7 @@ impl<'a> Worker<'a> {
             credits: hello.credits.min(CREDITS_MAX),
             claim: None,
             reports: FuturesUnordered::new(),
+            held: api.handlers.watch_leases(),
         })
     }
 
@@ -114,13 +125,18 @@ impl<'a> Worker<'a> {
                         Ok(())
                     }
                 },
-                Some(answer) = self.reports.next(), if !self.reports.is_empty() => {
-                    outbox.send(response(Message::Answer(answer))).await
+                Some(report) = self.reports.next(), if !self.reports.is_empty() => {
+                    report.ended.into_iter().for_each(|lease| self.held.remove(lease));
+                    outbox.send(response(Message::Answer(report.answer))).await
                 }
                 jobs = claimed(&mut self.claim) => {
                     self.claim = None;
                     let jobs = jobs.map_err(Problem::from)?;
                     self.give(jobs, outbox).await
+                }
+                lost = self.held.next(), if hears => {
+                    // A store that does not answer is asked again after a while.
+                    tell_lost(self.api, lost.unwrap_or_default(), outbox).await
                 }
                 () = closing.cancelled(), if !told => {
                     told = true;
@@ -163,16 +179,26 @@ impl<'a> Worker<'a> {
                 give_back(self.api, leases).await;
                 return Err(ClientDisconnected);
             }
+            self.held.add(lease);
         }
         Ok(())
     }
 
     fn hear(&mut self, message: WorkRequest) -> Result<(), Status> {
         let (api, tag) = (self.api, message.tag);
-        let answer = move |outcome: Result<Outcome, Problem>| Answer {
-            tag,
-            outcome: Some(outcome.unwrap_or_else(|problem| Outcome::Problem(problem.into()))),
+        let answer = move |outcome: Result<Outcome, Problem>| Report {
+            ended: None,
+            answer: Answer {
+                tag,
+                outcome: Some(outcome.unwrap_or_else(|problem| Outcome::Problem(problem.into()))),
+            },
         };
+        // A refused report ends nothing: the lease may be lost, which is told.
+        let ending = move |lease: Option<Lease>, outcome: Result<Outcome, Problem>| Report {
+            ended: lease.filter(|_| outcome.is_ok()),
+            ..answer(outcome)
+        };
+        let lease = |token: &str| api.handlers.lease(token, None).ok();
         let report = match message.message {
             Some(Asked::Credits(credits)) => {
                 self.credits = self.credits.saturating_add(credits).min(CREDITS_MAX);
@@ -187,12 +213,24 @@ impl<'a> Worker<'a> {
             Some(Asked::Log(message)) => unary::logged(api, message)
                 .map(move |result| answer(result.map(Outcome::Logged)))
                 .boxed(),
-            Some(Asked::Complete(message)) => unary::completed(api, message)
-                .map(move |result| answer(result.map(Outcome::Completed)))
-                .boxed(),
-            Some(Asked::Fail(message)) => unary::failed(api, message)
-                .map(move |result| answer(result.map(Outcome::Failed)))
-                .boxed(),
+            Some(Asked::Complete(message)) => {
+                let lease = lease(&message.token);
+                unary::completed(api, message)
+                    .map(move |result| ending(lease, result.map(Outcome::Completed)))
+                    .boxed()
+            }
+            Some(Asked::Fail(message)) => {
+                let lease = lease(&message.token);
+                unary::failed(api, message)
+                    .map(move |result| ending(lease, result.map(Outcome::Failed)))
+                    .boxed()
+            }
+            Some(Asked::Release(message)) => {
+                let lease = lease(&message.token);
+                leases::released(api, message)
+                    .map(move |result| ending(lease, result.map(Outcome::Released)))
+                    .boxed()
+            }
             Some(Asked::Hello(_)) => return Err(Status::invalid_argument("there was a hello already")),
             None => {
                 return Err(Status::invalid_argument(
@@ -212,19 +250,27 @@ impl<'a> Worker<'a> {
     }
 }
 
-async fn give_back(api: &Api, leases: Vec<nagaya_jobs::token::Lease>) {
+/// Tells the worker of leases that it has lost.
+async fn tell_lost(
+    api: &Api,
+    lost: Vec<(Lease, LostWhy)>,
+    outbox: &Outbox<WorkResponse>,
+) -> Result<(), ClientDisconnected> {
+    for one in api.handlers.told(lost) {
+        outbox.send(response(Message::Lost(one.into()))).await?;
+    }
+    Ok(())
+}
+
+async fn give_back(api: &Api, leases: Vec<Lease>) {
     if leases.is_empty() {
         return;
     }
-    let reports = leases.into_iter().map(|lease| Failure {
+    let releases = leases.into_iter().map(|lease| Release {
         lease,
-        error: "the worker's connection was lost before the job was given out".into(),
-        terms: FailureTerms {
-            permanent: false,
-            retry_after: Some(Duration::ZERO),
-        },
+        delay: Duration::ZERO,
     });
-    if let Err(error) = api.handlers.fail_many(reports.collect()).await {
+    if let Err(error) = api.handlers.release_many(releases.collect()).await {
         tracing::warn!(%error, "jobs could not be returned; they wait for the end of their leases");
     }
 }

@@ -1,23 +1,26 @@
 //! The operations that REST and gRPC share: single-item calls on the batch service, with validation.
 
+mod change;
+mod leases;
 mod search;
 mod seen;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_jobs::job::{Body, check_lease};
 use nagaya_jobs::limits::KEY_BYTES_MAX;
-use nagaya_jobs::request::{
-    ClaimRequest, Completed, Completion, Extension, Failed, Failure, LogReport, ProgressReport,
-};
+use nagaya_jobs::request::{ClaimRequest, Completed, Completion, Failed, Failure, LogReport, ProgressReport};
 use nagaya_jobs::service::{Claimed, Jobs};
 use nagaya_jobs::store::JobStore;
 use nagaya_jobs::token::Lease;
 use nagaya_jobs::{Error, JobId, NewJob, QueueName};
 use tracing::Instrument;
 
+pub(crate) use leases::Lost;
 pub(crate) use seen::{Seen, page_limit};
+pub(crate) use waiting::{Awaited, is_done};
 
 use crate::feed::Feed;
 use crate::traced::Attempts;
@@ -123,17 +126,6 @@ impl JobsHandlers {
         let done = self.jobs.fail(reports).await?;
         self.end_all(&leases, &done, FAILED);
         Ok(done)
-    }
-
-    /// Extends a lease. Returns when it ends.
-    pub(crate) async fn extend(&self, extension: Extension) -> Result<i64, Error> {
-        extension
-            .length
-            .map_or(Ok(()), |length| check_lease("timeout", length))?;
-        let (lease, length) = (extension.lease, extension.length);
-        let until = one(self.jobs.extend(vec![extension]).await?)?;
-        self.attempts.extend(&lease, length);
-        Ok(until)
     }
 
     pub(crate) async fn progress(&self, report: ProgressReport) -> Result<(), Error> {

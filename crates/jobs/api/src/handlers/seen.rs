@@ -11,8 +11,9 @@ use nagaya_jobs::delivery::{DeliveryFilter, DeliveryId, DeliveryView};
 use nagaya_jobs::event::{EventFilter, Subscription};
 use nagaya_jobs::limits::PAGE_MAX;
 use nagaya_jobs::queue::{Counted, QueueSettings, QueueView};
-use nagaya_jobs::request::{CancelRequest, Edit, Enqueued};
+use nagaya_jobs::request::Enqueued;
 use nagaya_jobs::schedule::{Schedule, ScheduleView};
+use nagaya_jobs::service::WaitFor;
 use nagaya_jobs::store::{JobReader, JobStore};
 use nagaya_jobs::view::{Explanation, JobFilter, JobSummary, JobView, LogLine, Page};
 use nagaya_jobs::{Error, JobId, NewJob, QueueName, State, TenantId};
@@ -28,8 +29,8 @@ const DELETED_AT_ONCE: usize = 500;
 /// What one caller sees and may change.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen<'a> {
-    handlers: &'a JobsHandlers,
-    principal: &'a Principal,
+    pub(super) handlers: &'a JobsHandlers,
+    pub(super) principal: &'a Principal,
 }
 
 impl JobsHandlers {
@@ -50,7 +51,7 @@ impl JobsHandlers {
 }
 
 impl Seen<'_> {
-    fn store(&self) -> &Arc<dyn JobStore> {
+    pub(super) fn store(&self) -> &Arc<dyn JobStore> {
         self.handlers.store()
     }
 
@@ -81,7 +82,7 @@ impl Seen<'_> {
     /// Waits until a job has ended or no longer exists, or until the wait is over.
     pub(crate) async fn wait_for_end(&self, id: JobId, wait: Duration) -> Result<(), Problem> {
         self.check_job(id).await?;
-        Ok(self.handlers.jobs.wait_until_ended(id, wait).await.map(drop)?)
+        self.wait_for_ends(&[id], WaitFor::All, wait).await
     }
 
     /// Returns whether a job has ended or is gone.
@@ -148,9 +149,14 @@ impl Seen<'_> {
 
     /// Reads jobs that a listing showed.
     pub(crate) async fn read_listed(&self, listed: &[JobSummary]) -> Result<Vec<JobView>, Problem> {
-        let ids = listed.iter().map(|job| job.id).collect();
+        let ids: Vec<JobId> = listed.iter().map(|job| job.id).collect();
+        self.read_seen(&ids).await
+    }
+
+    /// Reads those of some jobs that the caller sees.
+    pub(super) async fn read_seen(&self, ids: &[JobId]) -> Result<Vec<JobView>, Problem> {
         let seen = self.principal.sees_all();
-        let jobs = self.store().read(ids).await?.into_iter().flatten();
+        let jobs = self.store().read(ids.to_vec()).await?.into_iter().flatten();
         Ok(jobs
             .filter(|job| seen.sees(&job.summary.tenant, &job.summary.queue))
             .collect())
@@ -190,55 +196,6 @@ impl Seen<'_> {
             }
         }
         Ok(())
-    }
-
-    pub(crate) async fn cancel(&self, id: JobId, reason: Option<String>) -> Result<State, Problem> {
-        self.check_job(id).await?;
-        Ok(super::one(
-            self.store().cancel(vec![CancelRequest { id, reason }]).await?,
-        )?)
-    }
-
-    /// Cancels jobs that a listing showed.
-    pub(crate) async fn cancel_listed(
-        &self,
-        listed: &[JobSummary],
-        reason: Option<&str>,
-    ) -> Result<Vec<Result<State, Error>>, Problem> {
-        let requests = listed.iter().map(|job| CancelRequest {
-            id: job.id,
-            reason: reason.map(str::to_owned),
-        });
-        Ok(self.store().cancel(requests.collect()).await?)
-    }
-
-    pub(crate) async fn retry(&self, id: JobId) -> Result<(), Problem> {
-        self.check_job(id).await?;
-        Ok(super::one(self.store().retry(vec![id]).await?)?)
-    }
-
-    /// Retries jobs that a listing showed.
-    pub(crate) async fn retry_listed(
-        &self,
-        listed: &[JobSummary],
-    ) -> Result<Vec<Result<(), Error>>, Problem> {
-        let ids = listed.iter().map(|job| job.id).collect();
-        Ok(self.store().retry(ids).await?)
-    }
-
-    /// Changes a job that has not started.
-    pub(crate) async fn edit(&self, edit: Edit) -> Result<(), Problem> {
-        edit.check(&self.handlers.jobs.config().limits)?;
-        self.check_job(edit.id).await?;
-        super::one(self.store().edit(vec![edit]).await?)?;
-        self.handlers.jobs.wake_due_mover();
-        Ok(())
-    }
-
-    /// Removes a job that has ended.
-    pub(crate) async fn remove(&self, id: JobId) -> Result<(), Problem> {
-        self.check_job(id).await?;
-        Ok(super::one(self.store().remove(vec![id]).await?)?)
     }
 
     pub(crate) async fn queues(&self) -> Result<Vec<QueueView>, Problem> {

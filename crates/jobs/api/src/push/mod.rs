@@ -156,7 +156,7 @@ mod tests {
     use nagaya_jobs::clock::SystemClock;
     use nagaya_jobs::job::Body;
     use nagaya_jobs::queue::QueueSettings;
-    use nagaya_jobs::service::Config;
+    use nagaya_jobs::service::{Config, WaitFor};
     use nagaya_jobs::view::JobView;
     use nagaya_jobs::{JobId, NewJob, State, TenantId};
     use nagaya_jobs_sqlite::{Options, SqliteJobs};
@@ -214,7 +214,9 @@ mod tests {
         }
 
         async fn ended(&self, id: JobId) -> JobView {
-            self.jobs.wait_until_ended(id, PATIENCE).await.unwrap();
+            let ids = [id];
+            let ended = self.jobs.wait_until_ended(&ids, WaitFor::All, PATIENCE);
+            ended.await.unwrap();
             self.jobs.store().read(vec![id]).await.unwrap().remove(0).unwrap()
         }
 

@@ -24,6 +24,8 @@ use crate::problem::Problem;
 use crate::wire::event::{Cursor, EventLine, Gap, NewSubscription, SubscriptionLine, Subscriptions};
 use crate::wire::scalar::{Number, parse_position};
 
+/// The token of an attempt, by which a worker follows its own job.
+pub(crate) const LEASE: HeaderName = HeaderName::from_static("nagaya-lease");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Tells nginx not to buffer events.
 const NO_BUFFERING: (HeaderName, HeaderValue) = (
@@ -77,10 +79,20 @@ struct JobEventsQuery {
 }
 
 /// Streams a job's events from the first one, or after those that the reader has seen, until the job has ended. A
-/// reader that has seen the end gets 204, which keeps browsers from asking again.
+/// reader that has seen the end gets 204, which keeps browsers from asking again. A worker shows the token of its
+/// attempt, and then needs only the scope `work`.
 pub(super) async fn job_events(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let principal = call.principal(&api, Permission::Read).await?;
     let id = call.id()?;
+    let lease = call.headers().get(LEASE);
+    let permission = match lease {
+        None => Permission::Read,
+        Some(_) => Permission::Work,
+    };
+    let principal = call.principal(&api, permission).await?;
+    if let Some(token) = lease {
+        let token = token.to_str().map_err(|_| Problem::foreign_token())?;
+        api.handlers.lease(token, Some(id))?;
+    }
     let query: JobEventsQuery = call.query()?;
     let after = last_event_id(call.headers())?;
     let after = after.or(position("after", query.after.as_deref())?).unwrap_or(0);

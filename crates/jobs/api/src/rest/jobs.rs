@@ -5,25 +5,27 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use nagaya_jobs::State as JobState;
 use nagaya_jobs::limits::PAGE_MAX;
-use nagaya_jobs::view::{JobFilter, JobSummary, Page};
-use nagaya_jobs::{Error, JobId, State as JobState};
+use nagaya_jobs::service::WaitFor;
+use nagaya_jobs::view::JobFilter;
 use serde::Deserialize;
 
 use crate::api::Api;
 use crate::auth::Permission;
 use crate::call::{Call, answer, ok, parse, parse_if_any};
 use crate::cursor;
-use crate::handlers::{Seen, page_limit};
+use crate::handlers::{is_done, page_limit};
 use crate::problem::Problem;
 use crate::traced;
-use crate::wire::job::{
-    Cancel, Changed, EditJob, Job, JobPage, Line, Lines, ManyChanged, ManyFilter, Summary,
-};
+use crate::wire::change::EditJob;
+use crate::wire::job::{Cancel, Changed, Job, JobPage, Line, Lines, Summary};
 use crate::wire::new_job::{
     NewJob, NewJobs, Registered, RegisteredJobs, RegisteredOrProblem, State as StateName,
 };
 use crate::wire::scalar::{Number, Time, parse_wait};
+use crate::wire::wait::{Wait, WaitedJob, WaitedJobs};
+use crate::wire::work::bounded_wait;
 
 /// Jobs per page by default.
 const PAGE_DEFAULT: usize = 100;
@@ -118,6 +120,31 @@ pub(super) async fn read(State(api): State<Api>, call: Call) -> Result<Response,
     }
     let (job, why) = seen.read(id).await?;
     Ok(ok(&Job::of(&job, why.as_ref())))
+}
+
+/// Waits for several jobs.
+pub(super) async fn wait(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let principal = call.principal(&api, Permission::Read).await?;
+    let body = call.json(&api).await?;
+    let form: Wait = parse(&body)?;
+    let (ids, until) = (form.jobs(), form.until.into());
+    let seen = api.handlers.seen_by(&principal);
+    let awaited = seen.awaited(&ids).await?;
+    // Those that are gone count as ended.
+    let is_met = until == WaitFor::Any && awaited.len() < ids.len();
+    let wait = bounded_wait(form.wait_seconds, api.config.wait_max);
+    if !wait.is_zero() && !is_met {
+        let ended = seen.wait_for_ends(&awaited, until, wait);
+        tokio::select! {
+            result = api.while_valid(&principal, ended) => result?,
+            () = api.closing.cancelled() => (),
+        }
+    }
+    let jobs = seen.stand(&ids, form.results).await?;
+    Ok(ok(&WaitedJobs {
+        done: is_done(&jobs, until),
+        jobs: jobs.iter().map(WaitedJob::from).collect(),
+    }))
 }
 
 #[derive(Debug, Deserialize)]
@@ -225,78 +252,6 @@ pub(super) async fn retry(State(api): State<Api>, call: Call) -> Result<Response
         id: Number(id),
         state: StateName::Waiting,
         was: None,
-    }))
-}
-
-pub(super) async fn retry_many(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let principal = call.principal(&api, Permission::Enqueue).await?;
-    let body = call.json(&api).await?;
-    let form: ManyFilter = parse(&body)?;
-    check_reason(form.reason.as_deref())?;
-    let ended = [JobState::Failed, JobState::Cancelled];
-    let seen = api.handlers.seen_by(&principal);
-    let page = matching(seen, &form, &ended).await?;
-    let answers = seen.retry_listed(&page.items).await?;
-    count(answers, page.next.map(cursor::write))
-}
-
-pub(super) async fn cancel_many(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let principal = call.principal(&api, Permission::Enqueue).await?;
-    let body = call.json(&api).await?;
-    let form: ManyFilter = parse(&body)?;
-    check_reason(form.reason.as_deref())?;
-    let open = [JobState::Scheduled, JobState::Waiting, JobState::Running];
-    let seen = api.handlers.seen_by(&principal);
-    let page = matching(seen, &form, &open).await?;
-    let answers = seen.cancel_listed(&page.items, form.reason.as_deref()).await?;
-    count(answers, page.next.map(cursor::write))
-}
-
-/// Reads one page of the jobs that match a filter.
-async fn matching(
-    seen: Seen<'_>,
-    form: &ManyFilter,
-    usual: &[JobState],
-) -> Result<Page<JobSummary, JobId>, Problem> {
-    let says_something = form.queue.is_some()
-        || form.states.is_some()
-        || form.kind.is_some()
-        || form.tag.is_some()
-        || form.search.is_some()
-        || form.since.is_some()
-        || form.before.is_some();
-    if !says_something {
-        return Err(Problem::bad_request("the filter must say at least one thing"));
-    }
-    let filter = JobFilter {
-        states: match &form.states {
-            Some(states) => states.iter().map(|state| (*state).into()).collect(),
-            None => usual.to_vec(),
-        },
-        kind: form.kind.clone(),
-        tag: form.tag.clone(),
-        since_ms: form.since.map(|time| time.0),
-        before_ms: form.before.map(|time| time.0),
-        ..seen.filter(form.tenant.as_deref(), form.queue.as_deref())?
-    };
-    let limit = page_limit(form.limit, PAGE_MAX)?;
-    let before = form.cursor.as_deref().map(cursor::read).transpose()?;
-    seen.list(filter, form.search.as_deref(), before, limit).await
-}
-
-fn count<T>(answers: Vec<Result<T, Error>>, next_cursor: Option<String>) -> Result<Response, Problem> {
-    let (mut changed, mut refused) = (0, 0);
-    for answer in answers {
-        match answer {
-            Ok(_) => changed += 1,
-            Err(Error::WrongState { .. } | Error::NotFound { .. }) => refused += 1,
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(ok(&ManyChanged {
-        changed,
-        refused,
-        next_cursor,
     }))
 }
 

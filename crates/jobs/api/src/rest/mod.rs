@@ -3,10 +3,13 @@
 mod events;
 mod jobs;
 mod latency;
+mod leases;
+mod many;
 mod outgoing;
 mod queues;
 mod table;
 mod tenants;
+mod version;
 mod work;
 mod ws;
 
@@ -14,6 +17,7 @@ use axum::Router;
 
 pub(crate) use jobs::check_reason;
 pub(crate) use table::{Answer, Param, Route, Used, table, used};
+pub(crate) use version::VERSION;
 pub(crate) use work::{cut, log_lines};
 
 use crate::api::Api;

@@ -6,11 +6,11 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
-use super::{events, jobs, latency, outgoing, queues, tenants, work, ws};
+use super::{events, jobs, latency, leases, many, outgoing, queues, tenants, version, work, ws};
 use crate::api::Api;
 use crate::auth::Permission;
 use crate::problem::ProblemKind;
-use crate::wire::{event, job, new_job, queue, schedule, tenant, work as work_form};
+use crate::wire::{change, event, job, lease, new_job, queue, schedule, tenant, wait, work as work_form};
 
 /// One route.
 pub(crate) struct Route {
@@ -229,10 +229,10 @@ fn job_routes() -> Vec<Route> {
             summary: "Lets ended jobs that a filter means run again, a page at a time.",
             permission: Permission::Enqueue,
             query: &[],
-            body: body::<job::ManyFilter>(),
-            answer: document::<job::ManyChanged>(),
+            body: body::<change::ManyFilter>(),
+            answer: document::<change::ManyChanged>(),
             problems: &[],
-            mount: Some(|| post(jobs::retry_many)),
+            mount: Some(|| post(many::retry)),
         },
         Route {
             method: "post",
@@ -241,10 +241,46 @@ fn job_routes() -> Vec<Route> {
             summary: "Cancels jobs that a filter means, a page at a time.",
             permission: Permission::Enqueue,
             query: &[],
-            body: body::<job::ManyFilter>(),
-            answer: document::<job::ManyChanged>(),
+            body: body::<change::ManyFilter>(),
+            answer: document::<change::ManyChanged>(),
             problems: &[],
-            mount: Some(|| post(jobs::cancel_many)),
+            mount: Some(|| post(many::cancel)),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/edit",
+            id: "edit_jobs",
+            summary: "Changes jobs that a filter means and that have not started, a page at a time; or moves them to another queue.",
+            permission: Permission::Enqueue,
+            query: &[],
+            body: body::<change::ManyFilter>(),
+            answer: document::<change::ManyChanged>(),
+            problems: &[],
+            mount: Some(|| post(many::edit)),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/delete",
+            id: "delete_jobs",
+            summary: "Removes ended jobs that a filter means, a page at a time.",
+            permission: Permission::Enqueue,
+            query: &[],
+            body: body::<change::ManyFilter>(),
+            answer: document::<change::ManyChanged>(),
+            problems: &[],
+            mount: Some(|| post(many::delete)),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/wait",
+            id: "wait_for_jobs",
+            summary: "Waits until one or all of several jobs have ended.",
+            permission: Permission::Read,
+            query: &[],
+            body: body::<wait::Wait>(),
+            answer: document::<wait::WaitedJobs<'static>>(),
+            problems: &[],
+            mount: Some(|| post(jobs::wait)),
         },
         Route {
             method: "get",
@@ -266,12 +302,16 @@ fn job_routes() -> Vec<Route> {
             method: "patch",
             path: "/v1/jobs/{id}",
             id: "edit_job",
-            summary: "Changes a job that has not started; a `run_at` of now lets it run now.",
+            summary: "Changes a job that has not started: a `run_at` of now lets it run now, a `queue` moves it.",
             permission: Permission::Enqueue,
             query: &[],
-            body: body::<job::EditJob<'static>>(),
+            body: body::<change::EditJob<'static>>(),
             answer: Answer::Nothing,
-            problems: &[ProblemKind::NotFound, ProblemKind::WrongState],
+            problems: &[
+                ProblemKind::NotFound,
+                ProblemKind::WrongState,
+                ProblemKind::QueueFull,
+            ],
             mount: Some(|| patch(jobs::edit)),
         },
         Route {
@@ -342,7 +382,7 @@ fn work_routes() -> Vec<Route> {
             method: "post",
             path: "/v1/queues/{queue}/claim",
             id: "claim_jobs",
-            summary: "Gives jobs of a queue to a worker; waits for some when asked to.",
+            summary: "Gives jobs of a queue to a worker; waits for some when asked to. Tells of lost ones that it holds.",
             permission: Permission::Work,
             query: &[],
             body: body::<work_form::Claim<'static>>(),
@@ -369,10 +409,46 @@ fn work_routes() -> Vec<Route> {
             summary: "Makes a lease last longer.",
             permission: Permission::Work,
             query: &[],
-            body: body::<work_form::Extend<'static>>(),
-            answer: document::<work_form::Extended>(),
+            body: body::<lease::Extend<'static>>(),
+            answer: document::<lease::Extended>(),
             problems: &[ProblemKind::LeaseLost],
-            mount: Some(|| post(work::extend)),
+            mount: Some(|| post(leases::extend)),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/batch/extend",
+            id: "extend_leases",
+            summary: "Makes leases last longer; each is judged by itself.",
+            permission: Permission::Work,
+            query: &[],
+            body: body::<lease::ExtendMany<'static>>(),
+            answer: document::<lease::ExtendOutcomes<'static>>(),
+            problems: &[],
+            mount: Some(|| post(leases::extend_many)),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/{id}/release",
+            id: "release_job",
+            summary: "Gives a job back, now or for later; the attempt does not count.",
+            permission: Permission::Work,
+            query: &[],
+            body: body::<lease::Release<'static>>(),
+            answer: document::<lease::ReleasedJob>(),
+            problems: &[ProblemKind::LeaseLost],
+            mount: Some(|| post(leases::release)),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/batch/release",
+            id: "release_jobs",
+            summary: "Gives jobs back; each is judged by itself.",
+            permission: Permission::Work,
+            query: &[],
+            body: body::<lease::ReleaseMany<'static>>(),
+            answer: document::<lease::ReleaseOutcomes<'static>>(),
+            problems: &[],
+            mount: Some(|| post(leases::release_many)),
         },
         Route {
             method: "post",
@@ -620,12 +696,13 @@ fn event_routes() -> Vec<Route> {
             method: "get",
             path: "/v1/jobs/{id}/events",
             id: "job_events",
-            summary: "Streams a job's events, from its beginning to its end; 204 when the reader has seen the end.",
+            summary: "Streams a job's events, from its beginning to its end; 204 when the reader has seen the end. With an \
+                      attempt's token in the header nagaya-lease the scope work is enough.",
             permission: Permission::Read,
             query: &[AFTER],
             body: None,
             answer: Answer::Events,
-            problems: &[ProblemKind::NotFound],
+            problems: &[ProblemKind::NotFound, ProblemKind::LeaseLost],
             mount: Some(|| get(events::job_events)),
         },
         Route {
@@ -639,7 +716,7 @@ fn event_routes() -> Vec<Route> {
                 Param {
                     name: "kind",
                     about: "Only of these kinds, separated by commas.",
-                    schema: r#"{"type":"string","pattern":"^(enqueued|started|progress|retrying|succeeded|failed|cancelled|lease_lost)(,(enqueued|started|progress|retrying|succeeded|failed|cancelled|lease_lost))*$"}"#,
+                    schema: r#"{"type":"string","pattern":"^(enqueued|started|progress|retrying|succeeded|failed|cancelled|lease_lost|released)(,(enqueued|started|progress|retrying|succeeded|failed|cancelled|lease_lost|released))*$"}"#,
                 },
                 AFTER,
                 Param {
@@ -719,6 +796,18 @@ fn event_routes() -> Vec<Route> {
 
 fn admin_routes() -> Vec<Route> {
     vec![
+        Route {
+            method: "get",
+            path: "/v1/version",
+            id: "read_version",
+            summary: "Tells the server's version, whatever the token allows.",
+            permission: Permission::Any,
+            query: &[],
+            body: None,
+            answer: document::<version::Version>(),
+            problems: &[],
+            mount: Some(|| get(version::version)),
+        },
         Route {
             method: "get",
             path: "/v1/whoami",

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use nagaya_jobs::JobId;
 use nagaya_jobs::limits::ERROR_BYTES_MAX;
-use nagaya_jobs::request::{ClaimRequest, Completion, Extension, Failure, LogReport, ProgressReport};
+use nagaya_jobs::request::{ClaimRequest, Completion, Failure, LogReport, ProgressReport};
 use nagaya_jobs::token::Lease;
 
 use super::jobs::check_batch;
@@ -13,11 +13,11 @@ use crate::api::Api;
 use crate::auth::{Permission, Principal};
 use crate::call::{Call, ok, parse};
 use crate::problem::Problem;
+use crate::wire::lease::LostLease;
 use crate::wire::new_job::client_queue;
-use crate::wire::scalar::{Number, Time};
 use crate::wire::work::{
-    Claim, ClaimAny, Claimed, ClaimedJobs, Complete, CompleteMany, CompletedJob, Extend, Extended, Fail,
-    FailMany, FailedJob, Log, Progress, ReportOutcome, ReportOutcomes, bounded_wait, claim_max,
+    Claim, ClaimAny, Claimed, ClaimedJobs, Complete, CompleteMany, CompletedJob, Fail, FailMany, FailedJob,
+    Log, Progress, ReportOutcome, ReportOutcomes, bounded_wait, check_holding, claim_max,
 };
 
 pub(super) async fn claim(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
@@ -34,7 +34,7 @@ pub(super) async fn claim(State(api): State<Api>, call: Call) -> Result<Response
         lease: form.timeout_seconds.map(|seconds| seconds.0),
     };
     let wait = bounded_wait(form.wait_seconds, api.config.wait_max);
-    given(&api, &principal, request, wait).await
+    given(&api, &principal, request, wait, form.holding).await
 }
 
 pub(super) async fn claim_any(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
@@ -58,7 +58,7 @@ pub(super) async fn claim_any(State(api): State<Api>, call: Call) -> Result<Resp
         lease: form.timeout_seconds.map(|seconds| seconds.0),
     };
     let wait = bounded_wait(form.wait_seconds, api.config.wait_max);
-    given(&api, &principal, request, wait).await
+    given(&api, &principal, request, wait, form.holding).await
 }
 
 async fn given(
@@ -66,11 +66,15 @@ async fn given(
     principal: &Principal,
     request: ClaimRequest,
     wait: std::time::Duration,
+    holding: Vec<String>,
 ) -> Result<Response, Problem> {
-    let claim = api.handlers.claim(request, wait);
-    let jobs = api.while_valid(principal, claim).await?;
-    let jobs = jobs.iter().map(Claimed::from).collect();
-    Ok(ok(&ClaimedJobs { jobs }))
+    check_holding(holding.len())?;
+    let claim = api.handlers.claim_holding(request, wait, holding);
+    let (jobs, lost) = api.while_valid(principal, claim).await?;
+    Ok(ok(&ClaimedJobs {
+        jobs: jobs.iter().map(Claimed::from).collect(),
+        lost: lost.into_iter().map(LostLease::from).collect(),
+    }))
 }
 
 pub(super) async fn complete(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
@@ -155,7 +159,7 @@ pub(super) async fn fail_many(State(api): State<Api>, call: Call) -> Result<Resp
 }
 
 /// Merges the store's answers with the errors for unreadable tokens, in the order of the request.
-fn joined<T>(
+pub(super) fn joined<T>(
     leases: Vec<Option<Lease>>,
     answers: Vec<Result<T, Problem>>,
 ) -> Vec<Result<(JobId, T), Problem>> {
@@ -165,22 +169,6 @@ fn joined<T>(
         _ => Err(Problem::foreign_token()),
     };
     leases.into_iter().map(outcome).collect()
-}
-
-pub(super) async fn extend(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    call.principal(&api, Permission::Work).await?;
-    let id = call.id()?;
-    let body = call.json(&api).await?;
-    let form: Extend<'_> = parse(&body)?;
-    let extension = Extension {
-        lease: api.handlers.lease(&form.token, Some(id))?,
-        length: form.timeout_seconds.map(|seconds| seconds.0),
-    };
-    let until_ms = api.handlers.extend(extension).await?;
-    Ok(ok(&Extended {
-        id: Number(id),
-        lease_expires_at: Time(until_ms),
-    }))
 }
 
 pub(super) async fn progress(State(api): State<Api>, call: Call) -> Result<Response, Problem> {

@@ -1,18 +1,14 @@
 //! Jobs as readers see them.
 
-use bytes::Bytes;
-use nagaya_jobs::JobId;
 use nagaya_jobs::delivery::{DeliveryState, DeliveryView};
-use nagaya_jobs::request::Edit;
 use nagaya_jobs::view::{Explanation as Why, JobSummary, JobView, LogLine};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::new_job::{Backoff, Concurrency, EventKind, State, WebhookView, json_body};
+use super::new_job::{Backoff, Concurrency, EventKind, State, WebhookView};
 use super::scalar::{Id, Number, Position, Seconds, Time};
 use super::work::BodyView;
-use crate::problem::Problem;
 
 /// A line of a listing.
 #[derive(Debug, Serialize, ToSchema)]
@@ -472,80 +468,4 @@ pub(crate) struct Changed {
     /// The state that it was in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) was: Option<State>,
-}
-
-/// Which jobs are meant. At least one field must be given.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ManyFilter {
-    #[schema(min_length = 1, max_length = 128)]
-    pub(crate) queue: Option<String>,
-    /// For a retry: failed and cancelled ones when left out. For a cancellation: all that have not ended.
-    pub(crate) states: Option<Vec<State>>,
-    pub(crate) kind: Option<String>,
-    pub(crate) tag: Option<String>,
-    /// Those whose id begins with this, or whose kind, tags or error have it in them.
-    pub(crate) search: Option<String>,
-    /// Registered at or after this.
-    pub(crate) since: Option<Time>,
-    /// Registered before this.
-    pub(crate) before: Option<Time>,
-    /// Goes on where an answer ended.
-    pub(crate) cursor: Option<String>,
-    /// Most jobs to look at in one call; 1000 when left out.
-    #[schema(minimum = 1, maximum = 1000)]
-    pub(crate) limit: Option<usize>,
-    /// Of a cancellation.
-    #[schema(max_length = 4096)]
-    pub(crate) reason: Option<String>,
-    #[schema(min_length = 1, max_length = 128)]
-    pub(crate) tenant: Option<String>,
-}
-
-/// How many jobs were changed. While there is a cursor there may be more.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct ManyChanged {
-    pub(crate) changed: usize,
-    /// Jobs whose state had changed meanwhile.
-    pub(crate) refused: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) next_cursor: Option<String>,
-}
-
-/// A change of a job that has not started. What is left out stays.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct EditJob<'a> {
-    /// Higher goes first.
-    #[schema(minimum = -1000, maximum = 1000)]
-    priority: Option<i16>,
-    /// Not before this; a time that is past means now.
-    run_at: Option<Time>,
-    /// Any JSON.
-    #[serde(borrow, default)]
-    #[schema(value_type = Option<serde_json::Value>)]
-    payload: Option<&'a RawValue>,
-    /// How long an attempt may take before the job waits again.
-    timeout_seconds: Option<Seconds>,
-    /// Attempts after the first one.
-    #[schema(maximum = 1000)]
-    max_retries: Option<u32>,
-}
-
-impl EditJob<'_> {
-    /// Converts to the domain type. `whole` is the body that this borrows from.
-    pub(crate) fn into_edit(self, id: JobId, whole: &Bytes) -> Result<Edit, Problem> {
-        let edit = Edit {
-            id,
-            priority: self.priority,
-            run_at_ms: self.run_at.map(|time| time.0),
-            payload: self.payload.map(|payload| json_body(Some(payload), whole)),
-            timeout: self.timeout_seconds.map(|seconds| seconds.0),
-            max_retries: self.max_retries,
-        };
-        if edit.is_empty() {
-            return Err(Problem::bad_request("the change must say at least one thing"));
-        }
-        Ok(edit)
-    }
 }

@@ -144,6 +144,7 @@ pub(crate) enum EventKind {
     Failed,
     Cancelled,
     LeaseLost,
+    Released,
 }
 
 impl From<Kind> for EventKind {
@@ -157,6 +158,7 @@ impl From<Kind> for EventKind {
             Kind::Failed => EventKind::Failed,
             Kind::Cancelled => EventKind::Cancelled,
             Kind::LeaseLost => EventKind::LeaseLost,
+            Kind::Released => EventKind::Released,
         }
     }
 }
@@ -172,6 +174,7 @@ impl From<EventKind> for Kind {
             EventKind::Failed => Kind::Failed,
             EventKind::Cancelled => Kind::Cancelled,
             EventKind::LeaseLost => Kind::LeaseLost,
+            EventKind::Released => Kind::Released,
         }
     }
 }

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::lease::LostLease;
 use super::new_job::{BINARY, State, json_body};
 use super::scalar::{Id, Number, Seconds, Time};
 use crate::handlers::check_text;
@@ -40,6 +41,11 @@ pub(crate) struct Claim<'a> {
     /// Only for callers that speak for several tenants: jobs of this one.
     #[schema(min_length = 1, max_length = 128)]
     pub(crate) tenant: Option<String>,
+    /// Tokens of jobs that the worker has under way. When one of them is lost, the answer says so, and does not wait
+    /// for a job.
+    #[serde(default)]
+    #[schema(max_items = 1024)]
+    pub(crate) holding: Vec<String>,
 }
 
 /// A worker's wish for jobs of several queues.
@@ -63,6 +69,11 @@ pub(crate) struct ClaimAny<'a> {
     /// Only for callers that speak for several tenants: jobs of this one.
     #[schema(min_length = 1, max_length = 128)]
     pub(crate) tenant: Option<String>,
+    /// Tokens of jobs that the worker has under way. When one of them is lost, the answer says so, and does not wait
+    /// for a job.
+    #[serde(default)]
+    #[schema(max_items = 1024)]
+    pub(crate) holding: Vec<String>,
 }
 
 /// Validates the number of jobs that a worker asks for.
@@ -73,10 +84,22 @@ pub(crate) fn claim_max(max: Option<usize>) -> Result<usize, Problem> {
     }
 }
 
+/// Validates the number of jobs that a worker says it holds.
+pub(crate) fn check_holding(count: usize) -> Result<(), Problem> {
+    if count <= CLAIM_MAX {
+        Ok(())
+    } else {
+        Err(Problem::bad_request("holding must have 1024 tokens at most"))
+    }
+}
+
 /// Jobs that belong to the worker until their leases end.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ClaimedJobs<'a> {
     pub(crate) jobs: Vec<Claimed<'a>>,
+    /// Those of `holding` that are lost: stop working on them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) lost: Vec<LostLease>,
 }
 
 /// A job that belongs to the worker until its lease ends.
@@ -260,16 +283,6 @@ pub(crate) struct FailMany<'a> {
     pub(crate) jobs: Vec<Fail<'a>>,
 }
 
-/// A heartbeat: the lease ends so long from now.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Extend<'a> {
-    #[serde(borrow)]
-    pub(crate) token: Cow<'a, str>,
-    /// The lease's own length when left out.
-    pub(crate) timeout_seconds: Option<Seconds>,
-}
-
 /// How far the worker has come.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -402,15 +415,6 @@ pub(crate) enum ReportOutcome<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ReportOutcomes<'a> {
     pub(crate) jobs: Vec<ReportOutcome<'a>>,
-}
-
-/// A lease that lasts longer.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Extended {
-    #[schema(inline)]
-    pub(crate) id: Id,
-    #[schema(inline)]
-    pub(crate) lease_expires_at: Time,
 }
 
 /// Limits a requested wait.

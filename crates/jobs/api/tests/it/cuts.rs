@@ -149,6 +149,7 @@ async fn grpc_watch_survives_cuts() {
                     ..EventFilter::default()
                 }),
                 after: Some(last),
+                ..Default::default()
             };
             let mut stream = server.grpc().await.watch(request).await.unwrap().into_inner();
             for _ in 0..stretch() {

@@ -236,6 +236,7 @@ async fn watch_streams_events_over_grpc() {
             ..EventFilter::default()
         }),
         after: Some(0),
+        ..Default::default()
     };
     let mut stream = server.grpc().await.watch(request).await.unwrap().into_inner();
     client.work("mail", json!([1])).await;
@@ -347,6 +348,7 @@ async fn a_stream_of_one_job_ends_with_the_job() {
     let request = WatchRequest {
         filter: Some(filter),
         after: Some(0),
+        ..Default::default()
     };
     let mut watched = grpc.watch(request).await.unwrap().into_inner();
     client.work("mail", json!(1)).await;

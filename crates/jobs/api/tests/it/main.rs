@@ -16,6 +16,8 @@ mod every_store;
 mod fuzz;
 mod idle;
 mod isolation;
+mod leases;
+mod operators;
 mod rest;
 mod revocation;
 mod rights;

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use nagaya_jobs::QueueName;
 use nagaya_jobs::service::Config;
 use nagaya_jobs_api::proto::{
     SubscribeHello, SubscribeRequest, WatchRequest, WorkHello, WorkRequest, subscribe_request, work_request,
 };
 use nagaya_jobs_api::{ApiConfig, AuthConfig, REVOCATION_BOUND};
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Status};
 
@@ -57,8 +58,8 @@ async fn end_of<T>(mut answers: tonic::Streaming<T>) -> Code {
     }
 }
 
-/// Opens everything that stays open, and returns when all of it has ended.
-async fn all_open_calls_end(server: &TestServer, token: &str) {
+/// Opens everything that stays open, says so, and returns when all of it has ended.
+async fn all_open_calls_end(server: &TestServer, token: &str, open: oneshot::Sender<()>) {
     let client = server.client().with_token(token);
     let id = client.enqueue(json!({"queue": "other", "payload": 1})).await;
     let mut events = client.events("/v1/events", None).await;
@@ -115,6 +116,13 @@ async fn all_open_calls_end(server: &TestServer, token: &str) {
         .subscribe(with(token, ReceiverStream::new(requests)))
         .await
         .unwrap();
+    // The claim and the work stream wait for jobs of this queue. The wait for a result was sent before both.
+    let none = QueueName::new("none").unwrap();
+    while server.jobs.waiting_workers(&none) < 2 {
+        tokio::task::yield_now().await;
+    }
+    // Nobody listens when the token ends by itself.
+    open.send(()).ok();
     tokio::join!(
         async { while events.next().await.is_some() {} },
         async { while of_job.next().await.is_some() {} },
@@ -138,9 +146,10 @@ async fn streams_and_waits_end_after_their_token_is_revoked() {
     let server = closed_server().await;
     let token = make(&server, "reader", None).await;
     let admin = server.client().with_token("the house's");
-    let open = all_open_calls_end(&server, &token);
+    let (opened, all_open) = oneshot::channel();
+    let open = all_open_calls_end(&server, &token, opened);
     let revoke = async {
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        all_open.await.unwrap();
         admin.delete("/v1/tokens/shop/reader").await.is(204);
         tokio::time::Instant::now()
     };
@@ -155,7 +164,8 @@ async fn streams_and_waits_end_when_their_token_expires() {
     let life = Duration::from_secs(3);
     let token = make(&server, "reader", Some(life)).await;
     let made = tokio::time::Instant::now();
-    all_open_calls_end(&server, &token).await;
+    let (opened, _) = oneshot::channel();
+    all_open_calls_end(&server, &token, opened).await;
     let took = made.elapsed();
     assert!(took < life + REVOCATION_BOUND + SLACK, "{took:?}");
 }

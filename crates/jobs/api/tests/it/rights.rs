@@ -125,13 +125,21 @@ impl Things {
         Some(match (method, path) {
             ("POST", "/v1/jobs") => job,
             ("POST", "/v1/jobs/batch") => json!({"jobs": [job]}),
-            ("POST", "/v1/jobs/retry" | "/v1/jobs/cancel") => json!({"queue": "mail", "kind": "none"}),
+            ("POST", "/v1/jobs/edit") => {
+                json!({"queue": "mail", "kind": "none", "set": {"priority": 1}})
+            }
+            ("POST", "/v1/jobs/retry" | "/v1/jobs/cancel" | "/v1/jobs/delete") => {
+                json!({"queue": "mail", "kind": "none"})
+            }
             ("POST", "/v1/queues/{queue}/claim") => json!({"worker": "w"}),
             ("POST", "/v1/claim") => json!({"worker": "w", "queues": ["mail"]}),
             ("POST", "/v1/jobs/batch/complete") => json!({"jobs": [report]}),
             ("POST", "/v1/jobs/batch/fail") => json!({"jobs": [{"token": "x", "error": "e"}]}),
             ("POST", "/v1/jobs/{id}/log") => json!({"token": "x", "lines": ["l"]}),
             ("POST", "/v1/jobs/{id}/fail") => json!({"token": "x", "error": "e"}),
+            ("POST", "/v1/jobs/wait") => json!({"ids": [self.waiting], "results": true}),
+            ("POST", "/v1/jobs/batch/extend" | "/v1/jobs/batch/release") => json!({"jobs": [report]}),
+            ("POST", "/v1/jobs/{id}/release") => report,
             ("POST", "/v1/jobs/{id}/extend" | "/v1/jobs/{id}/progress" | "/v1/jobs/{id}/complete") => report,
             ("PATCH", "/v1/jobs/{id}") => json!({"priority": 1}),
             ("PUT", "/v1/queues/{queue}") => {
@@ -263,7 +271,20 @@ fn message(method: &str, things: &Things) -> Option<Vec<u8>> {
             ..Default::default()
         }
         .encode_to_vec(),
-        "CompleteBatch" | "FailBatch" | "ListQueues" => Vec::new(),
+        "CompleteBatch" | "FailBatch" | "ExtendBatch" | "ReleaseBatch" | "ListQueues" | "GetVersion" => {
+            Vec::new()
+        }
+        "Release" => proto::ReleaseRequest {
+            token: token(),
+            ..Default::default()
+        }
+        .encode_to_vec(),
+        "Wait" => proto::WaitRequest {
+            ids: vec![id],
+            results: true,
+            ..Default::default()
+        }
+        .encode_to_vec(),
         "Get" => proto::GetRequest {
             id,
             ..Default::default()
@@ -359,6 +380,7 @@ fn message(method: &str, things: &Things) -> Option<Vec<u8>> {
         "Watch" => proto::WatchRequest {
             filter: Some(events()),
             after: Some(u64::MAX),
+            ..Default::default()
         }
         .encode_to_vec(),
         "Subscribe" => proto::SubscribeRequest {

@@ -109,7 +109,7 @@ async fn credits_bound_the_jobs_and_everything_is_reported_on_one_stream() {
             Told::Job(_) => jobs += 1,
             Told::Answer(answer) if answer.tag == 6 => problem = Some(answer),
             Told::Answer(answer) => assert!(!matches!(answer.outcome, Some(Outcome::Problem(_)))),
-            Told::GoAway(_) => panic!("the server goes on"),
+            Told::GoAway(_) | Told::Lost(_) => panic!("the server goes on, and so do the jobs"),
         }
     }
     let Some(Outcome::Problem(problem)) = problem.unwrap().outcome else {

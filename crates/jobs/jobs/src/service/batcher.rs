@@ -9,17 +9,20 @@ use std::collections::HashSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use nagaya_threads::vital;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
+use super::pace::{Pace, PaceBounds};
 use super::stats::Meter;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::NewJob;
-use crate::request::{Completion, Extension, Failure, LogReport, ProgressReport};
+use crate::request::{Completion, Extension, Failure, LogReport, ProgressReport, Release};
 
 type Answers<T> = Result<Vec<Result<T, Error>>, Error>;
 
@@ -39,6 +42,18 @@ pub(super) struct Bounds {
     pub(super) bytes_max: usize,
     /// Most items that wait; more are refused as busy.
     pub(super) waiting_max: usize,
+    /// Most time that an item waits, by the pace of the store: what would wait longer is refused as busy.
+    pub(super) wait_max: Duration,
+}
+
+impl Bounds {
+    fn pace(&self) -> PaceBounds {
+        PaceBounds {
+            items_max: self.items_max,
+            waiting_max: self.waiting_max,
+            wait_max: self.wait_max,
+        }
+    }
 }
 
 struct Call<I, T> {
@@ -49,7 +64,8 @@ struct Call<I, T> {
 pub(super) struct Batcher<I, T> {
     calls: Mutex<Option<mpsc::Sender<Call<I, T>>>>,
     waiting: Arc<AtomicUsize>,
-    waiting_max: usize,
+    bounds: Bounds,
+    pace: Arc<Pace>,
 }
 
 impl<I: Item, T: Send + 'static> Batcher<I, T> {
@@ -62,12 +78,18 @@ impl<I: Item, T: Send + 'static> Batcher<I, T> {
         // A call has at least one item, so the limit on items is reached first.
         let (calls, received) = mpsc::channel(bounds.waiting_max.max(1) * 2);
         let waiting = Arc::new(AtomicUsize::new(0));
-        let sending = run(bounds, meter, Arc::clone(&waiting), received, send);
+        let pace = Arc::new(Pace::default());
+        let load = Load {
+            waiting: Arc::clone(&waiting),
+            pace: Arc::clone(&pace),
+        };
+        let sending = run(bounds, meter, load, received, send);
         tasks.spawn(vital("jobs batcher", sending));
         Batcher {
             calls: Mutex::new(Some(calls)),
             waiting,
-            waiting_max: bounds.waiting_max,
+            bounds,
+            pace,
         }
     }
 
@@ -80,7 +102,8 @@ impl<I: Item, T: Send + 'static> Batcher<I, T> {
         }
         let count = items.len();
         let before = self.waiting.fetch_add(count, Ordering::SeqCst);
-        if before > 0 && before + count > self.waiting_max {
+        let is_full = before > 0 && before + count > self.bounds.waiting_max;
+        if is_full || before > self.pace.limit(self.bounds.pace()) {
             self.waiting.fetch_sub(count, Ordering::SeqCst);
             return Err(Error::Busy);
         }
@@ -107,10 +130,16 @@ fn stopped() -> Error {
     }
 }
 
+/// What waits, and how fast it gets less.
+struct Load {
+    waiting: Arc<AtomicUsize>,
+    pace: Arc<Pace>,
+}
+
 async fn run<I: Item, T, F, R>(
     bounds: Bounds,
     meter: Meter,
-    waiting: Arc<AtomicUsize>,
+    load: Load,
     mut calls: mpsc::Receiver<Call<I, T>>,
     send: F,
 ) where
@@ -140,8 +169,10 @@ async fn run<I: Item, T, F, R>(
         }
         let count = batch.items.len();
         meter.sent(count);
+        let began = Instant::now();
         let answers = send(batch.items).await;
-        waiting.fetch_sub(count, Ordering::SeqCst);
+        load.pace.note(bounds.pace(), count, began.elapsed());
+        load.waiting.fetch_sub(count, Ordering::SeqCst);
         answer(batch.replies, answers);
     }
 }
@@ -237,6 +268,16 @@ impl Item for Failure {
     }
 }
 
+impl Item for Release {
+    fn job(&self) -> Option<JobId> {
+        Some(self.lease.id)
+    }
+
+    fn bytes(&self) -> usize {
+        50
+    }
+}
+
 impl Item for Extension {
     fn job(&self) -> Option<JobId> {
         Some(self.lease.id)
@@ -300,6 +341,7 @@ mod tests {
             items_max,
             bytes_max: 1 << 20,
             waiting_max,
+            wait_max: Duration::MAX,
         };
         let tasks = TaskTracker::new();
         let (seen, opened) = (Arc::clone(&batches), Arc::clone(&gate));

@@ -20,8 +20,7 @@ use super::wakeups::Wakeups;
 use crate::error::Error;
 use crate::limits::CLAIM_MAX;
 use crate::name::QueueName;
-use crate::request::{ClaimRequest, ClaimedJob, Failure};
-use crate::state::FailureTerms;
+use crate::request::{ClaimRequest, ClaimedJob, Release};
 use crate::store::JobQueue;
 use crate::token::Lease;
 
@@ -234,21 +233,17 @@ impl ClaimBroker {
         unclaimed
     }
 
-    /// Makes jobs ready again whose worker disconnected, instead of waiting for their leases to expire. It
-    /// counts as an attempt.
+    /// Makes jobs ready again whose worker disconnected, instead of waiting for their leases to expire. It costs no
+    /// attempt: nobody has seen them.
     async fn give_back(&self, unclaimed: Vec<Lease>) {
         if unclaimed.is_empty() {
             return;
         }
-        let reports = unclaimed.into_iter().map(|lease| Failure {
+        let releases = unclaimed.into_iter().map(|lease| Release {
             lease,
-            error: "the worker went away before it got the job".into(),
-            terms: FailureTerms {
-                permanent: false,
-                retry_after: Some(Duration::ZERO),
-            },
+            delay: Duration::ZERO,
         });
-        if let Err(error) = self.store.fail(reports.collect()).await {
+        if let Err(error) = self.store.release(releases.collect()).await {
             tracing::warn!(%error, "jobs of a disconnected worker could not be released; their leases will expire");
         }
     }

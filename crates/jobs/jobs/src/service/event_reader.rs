@@ -47,31 +47,45 @@ impl EventReader {
         }
     }
 
-    /// Waits until a job has ended, the wait is over, or the server shuts down.
+    /// Waits until jobs have ended, the wait is over, or the server shuts down. Returns their states then; `None` for
+    /// a job that does not exist, which counts as ended.
     pub(super) async fn wait_until_ended(
         &self,
         store: &dyn JobReader,
-        id: JobId,
+        ids: &[JobId],
+        until: WaitFor,
         wait: Duration,
-    ) -> Result<Option<State>, Error> {
-        let until = Instant::now() + wait;
-        let filter = EventFilter {
-            job: Some(id),
-            ..EventFilter::default()
-        };
+    ) -> Result<Vec<Option<State>>, Error> {
+        let wait_end = Instant::now() + wait;
         // Registered before the first read, so that no event falls between.
-        let wakeup = self.wakeups.wait_for(&filter);
+        let wakeup = self.wakeups.wait_for_jobs(ids);
+        let mut states = vec![None; ids.len()];
+        let mut open: Vec<usize> = (0..ids.len()).collect();
         loop {
-            let state = store.states(vec![id]).await?.into_iter().next().flatten();
-            let over = Instant::now() >= until || self.shutdown.is_cancelled();
-            if over || state.is_none_or(State::has_ended) {
-                return Ok(state);
+            let asked = open.iter().map(|at| ids[*at]).collect();
+            for (at, state) in open.iter().zip(store.states(asked).await?) {
+                states[*at] = state;
+            }
+            open.retain(|at| states[*at].is_some_and(|state| !state.has_ended()));
+            let is_met = match until {
+                WaitFor::Any => open.len() < ids.len(),
+                WaitFor::All => open.is_empty(),
+            };
+            if is_met || Instant::now() >= wait_end || self.shutdown.is_cancelled() {
+                return Ok(states);
             }
             // Polls as well, because notifications are only hints.
-            let look = until.min(Instant::now() + self.poll * 4);
+            let look = wait_end.min(Instant::now() + self.poll * 4);
             timeout_at(look, wakeup.wake.notified()).await.ok();
         }
     }
+}
+
+/// Which of several jobs are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitFor {
+    Any,
+    All,
 }
 
 async fn run(store: Arc<dyn EventLog>, wakeups: Arc<Wakeups>, poll: Duration, shutdown: CancellationToken) {

@@ -7,7 +7,9 @@
 mod batcher;
 mod claims;
 mod event_reader;
+mod leases;
 pub mod maintenance;
+mod pace;
 mod stats;
 mod wakeups;
 
@@ -18,7 +20,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use claims::Claimed;
-pub use event_reader::{Follower, Step};
+pub use event_reader::{Follower, Step, WaitFor};
+pub use leases::LeaseWatch;
 pub use stats::{Call, CallStats, ServiceStats, Times};
 
 use crate::error::{Error, LostWhy};
@@ -28,7 +31,7 @@ use crate::job::NewJob;
 use crate::limits::Limits;
 use crate::request::{
     ClaimRequest, Completed, Completion, Enqueued, Extension, Failed, Failure, Listener, LogReport,
-    ProgressReport,
+    ProgressReport, Release, Released,
 };
 use crate::state::{Next, State};
 use crate::store::{JobQueue, JobStore, StoreControl};
@@ -39,6 +42,9 @@ use event_reader::EventReader;
 use maintenance::MaintenanceTasks;
 use stats::{Counts, Meter};
 use wakeups::Wakeups;
+
+/// Watched leases are looked at once in so many polls: cancellations are told of, so this is for those that got lost.
+const LEASE_LOOK_POLLS: u32 = 10;
 
 /// Settings of the service.
 #[derive(Clone, Debug)]
@@ -52,6 +58,8 @@ pub struct Config {
     pub batch_bytes_max: usize,
     /// How many batches may wait before calls fail as busy.
     pub batches_waiting_max: usize,
+    /// Most time that registrations wait for the store, by its pace, before further ones fail as busy.
+    pub enqueue_wait_max: Duration,
     /// Most claims that wait at a time.
     pub waiting_claims_max: usize,
     /// Longest interval at which waiting workers and readers poll without a notification.
@@ -70,6 +78,7 @@ impl Default for Config {
             report_batch_max: 512,
             batch_bytes_max: 1 << 20,
             batches_waiting_max: 8,
+            enqueue_wait_max: Duration::from_millis(100),
             waiting_claims_max: 10_000,
             poll: Duration::from_millis(500),
             events_retention: Duration::from_secs(7 * 24 * 3600),
@@ -96,6 +105,7 @@ struct Inner {
     enqueues: Batcher<NewJob, Enqueued>,
     completions: Batcher<Completion, Completed>,
     failures: Batcher<Failure, Failed>,
+    releases: Batcher<Release, Released>,
     extensions: Batcher<Extension, i64>,
     progress: Batcher<ProgressReport, ()>,
     logs: Batcher<LogReport, ()>,
@@ -123,6 +133,7 @@ impl Jobs {
             enqueues: batchers.enqueues(),
             completions: batchers.completions(),
             failures: batchers.failures(),
+            releases: batchers.releases(),
             extensions: batchers.extensions(),
             progress: batchers.progress(),
             logs: batchers.logs(),
@@ -233,6 +244,22 @@ impl Jobs {
         Ok(answers)
     }
 
+    /// Gives jobs back; their attempts do not count.
+    pub async fn release(&self, releases: Vec<Release>) -> Result<Vec<Result<Released, Error>>, Error> {
+        let answers = self.inner.releases.submit(releases).await?;
+        let later = |answer: &Result<Released, Error>| matches!(answer, Ok(Released::Scheduled { .. }));
+        if answers.iter().any(later) {
+            self.inner.maintenance.wake_due_mover();
+        }
+        Ok(answers)
+    }
+
+    /// Watches leases for their holder.
+    pub fn watch_leases(&self, leases: impl IntoIterator<Item = Lease>) -> LeaseWatch {
+        let interval = self.inner.config.poll * LEASE_LOOK_POLLS;
+        LeaseWatch::new(self.inner.store.clone(), &self.inner.wakeups, leases, interval)
+    }
+
     fn record_reports(&self, leases: impl Iterator<Item = Lease>) {
         self.inner.counts.reported(&leases.collect::<Vec<_>>());
     }
@@ -249,11 +276,17 @@ impl Jobs {
         self.inner.logs.submit(reports).await
     }
 
-    /// Waits until a job has ended, up to `wait`. Returns its state then; `None` when it does not exist.
-    pub async fn wait_until_ended(&self, id: JobId, wait: Duration) -> Result<Option<State>, Error> {
+    /// Waits until one or all of several jobs have ended, up to `wait`. Returns their states then; `None` for those
+    /// that do not exist, which count as ended.
+    pub async fn wait_until_ended(
+        &self,
+        ids: &[JobId],
+        until: WaitFor,
+        wait: Duration,
+    ) -> Result<Vec<Option<State>>, Error> {
         self.inner
             .event_reader
-            .wait_until_ended(&*self.inner.store, id, wait)
+            .wait_until_ended(&*self.inner.store, ids, until, wait)
             .await
     }
 
@@ -300,6 +333,7 @@ impl Jobs {
         self.inner.enqueues.close();
         self.inner.completions.close();
         self.inner.failures.close();
+        self.inner.releases.close();
         self.inner.extensions.close();
         self.inner.progress.close();
         self.inner.logs.close();
@@ -342,6 +376,7 @@ impl Batchers<'_> {
             items_max,
             bytes_max: self.config.batch_bytes_max,
             waiting_max: items_max * self.config.batches_waiting_max,
+            wait_max: Duration::MAX,
         }
     }
 
@@ -351,7 +386,11 @@ impl Batchers<'_> {
 
     fn enqueues(&self) -> Batcher<NewJob, Enqueued> {
         let store = Arc::clone(&self.store);
-        let bounds = self.bounds(self.config.enqueue_batch_max);
+        // Only what is new is refused early: a report that is not taken would cost work that is done.
+        let bounds = Bounds {
+            wait_max: self.config.enqueue_wait_max,
+            ..self.bounds(self.config.enqueue_batch_max)
+        };
         Batcher::start(bounds, self.meter(Call::Enqueue), self.tasks, move |jobs| {
             let store = Arc::clone(&store);
             async move { store.enqueue(jobs).await }
@@ -380,6 +419,19 @@ impl Batchers<'_> {
             move |reports| {
                 let store = Arc::clone(&store);
                 async move { store.fail(reports).await }
+            },
+        )
+    }
+
+    fn releases(&self) -> Batcher<Release, Released> {
+        let store = Arc::clone(&self.store);
+        Batcher::start(
+            self.reports(),
+            self.meter(Call::Release),
+            self.tasks,
+            move |releases| {
+                let store = Arc::clone(&store);
+                async move { store.release(releases).await }
             },
         )
     }

@@ -30,17 +30,19 @@ pub enum Call {
     Claim,
     Complete,
     Fail,
+    Release,
     Extend,
     Progress,
     Log,
 }
 
 impl Call {
-    pub const ALL: [Call; 7] = [
+    pub const ALL: [Call; 8] = [
         Call::Enqueue,
         Call::Claim,
         Call::Complete,
         Call::Fail,
+        Call::Release,
         Call::Extend,
         Call::Progress,
         Call::Log,
@@ -52,6 +54,7 @@ impl Call {
             Call::Claim => "claim",
             Call::Complete => "complete",
             Call::Fail => "fail",
+            Call::Release => "release",
             Call::Extend => "extend",
             Call::Progress => "progress",
             Call::Log => "log",

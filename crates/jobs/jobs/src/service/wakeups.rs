@@ -25,6 +25,8 @@ pub(super) struct Wakeups {
     /// The end of the log when it was last read.
     seen: AtomicU64,
     followers: Mutex<Followers>,
+    /// Those who hold leases, by job. They hear of cancellations only, which no log needs to be read for.
+    holders: Mutex<HashMap<JobId, HashMap<u64, Arc<Notify>>>>,
     /// Signals that somebody follows.
     pub(super) followed: Notify,
     /// Signals that there are new deliveries.
@@ -50,6 +52,14 @@ pub(super) struct WakeupGuard {
     pub(super) wake: Arc<Notify>,
 }
 
+/// A registration for the events of several jobs; dropping it unregisters.
+pub(super) struct JobsGuard {
+    wakeups: Arc<Wakeups>,
+    number: u64,
+    jobs: Vec<JobId>,
+    pub(super) wake: Arc<Notify>,
+}
+
 impl Wakeups {
     pub(super) fn new(head: u64) -> Wakeups {
         Wakeups {
@@ -59,6 +69,7 @@ impl Wakeups {
             read: AtomicU64::new(head),
             seen: AtomicU64::new(head),
             followers: Mutex::default(),
+            holders: Mutex::default(),
             followed: Notify::new(),
             deliveries: Notify::new(),
             numbers: AtomicU64::new(0),
@@ -109,6 +120,40 @@ impl Wakeups {
             filter: filter.clone(),
             wake,
         }
+    }
+
+    /// Registers for the events of several jobs.
+    pub(super) fn wait_for_jobs(self: &Arc<Self>, jobs: &[JobId]) -> JobsGuard {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let wake = Arc::new(Notify::new());
+        let mut followers = self.followers.lock();
+        for job in jobs {
+            let group = followers.by_job.entry(*job).or_default();
+            group.insert(number, Arc::clone(&wake));
+        }
+        drop(followers);
+        self.followed.notify_one();
+        JobsGuard {
+            wakeups: Arc::clone(self),
+            number,
+            jobs: jobs.to_vec(),
+            wake,
+        }
+    }
+
+    /// Returns a number for registrations of one holder of leases.
+    pub(super) fn holder(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Registers a holder of a lease for the cancellation of its job.
+    pub(super) fn hold(&self, job: JobId, holder: u64, wake: &Arc<Notify>) {
+        let mut holders = self.holders.lock();
+        holders.entry(job).or_default().insert(holder, Arc::clone(wake));
+    }
+
+    pub(super) fn let_go(&self, job: JobId, holder: u64) {
+        forget(&mut self.holders.lock(), job, holder);
     }
 
     /// Returns whether anybody follows the log.
@@ -206,6 +251,15 @@ impl Listener for Wakeups {
 
     fn ended(&self, jobs: &[(JobId, EventKind)]) {
         self.wake_jobs(jobs);
+        let cancelled = jobs.iter().filter(|(_, kind)| *kind == EventKind::Cancelled);
+        let holders = self.holders.lock();
+        for (job, _) in cancelled {
+            let of_job = holders.get(job);
+            of_job
+                .into_iter()
+                .flat_map(HashMap::values)
+                .for_each(|wake| wake.notify_one());
+        }
     }
 
     fn deliveries(&self) {
@@ -217,14 +271,7 @@ impl Drop for WakeupGuard {
     fn drop(&mut self) {
         let mut followers = self.wakeups.followers.lock();
         match (self.filter.job, &self.filter.queue) {
-            (Some(job), _) => {
-                if let Some(group) = followers.by_job.get_mut(&job) {
-                    group.remove(&self.number);
-                    if group.is_empty() {
-                        followers.by_job.remove(&job);
-                    }
-                }
-            }
+            (Some(job), _) => forget(&mut followers.by_job, job, self.number),
             (None, Some(queue)) => {
                 if let Some(group) = followers.by_queue.get_mut(queue) {
                     group.remove(&self.number);
@@ -236,6 +283,25 @@ impl Drop for WakeupGuard {
             (None, None) => {
                 followers.of_all.remove(&self.number);
             }
+        }
+    }
+}
+
+impl Drop for JobsGuard {
+    fn drop(&mut self) {
+        let mut followers = self.wakeups.followers.lock();
+        for job in &self.jobs {
+            forget(&mut followers.by_job, *job, self.number);
+        }
+    }
+}
+
+/// Removes one registration, and the job's entry with its last one.
+fn forget(groups: &mut HashMap<JobId, HashMap<u64, Arc<Notify>>>, job: JobId, number: u64) {
+    if let Some(group) = groups.get_mut(&job) {
+        group.remove(&number);
+        if group.is_empty() {
+            groups.remove(&job);
         }
     }
 }

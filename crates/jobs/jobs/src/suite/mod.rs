@@ -18,11 +18,13 @@ pub mod fair;
 pub mod fence;
 pub mod isolation;
 pub mod keys;
+pub mod leases;
 pub mod lifecycle;
 pub mod limits;
 pub mod listing;
 pub mod maintenance;
 pub mod model;
+pub mod operators;
 pub mod random;
 pub mod schedules;
 pub mod two_servers;
@@ -82,10 +84,6 @@ macro_rules! jobstore_suite {
                 a_failed_job_can_be_retried_with_all_its_attempts,
                 a_succeeded_job_can_be_retried_and_keeps_its_history,
                 items_of_one_call_are_judged_one_by_one,
-                a_job_that_waits_can_be_changed,
-                a_job_that_has_started_cannot_be_changed,
-                an_ended_job_can_be_removed,
-                a_queue_can_be_deleted_and_used_again,
             ];
             fence: [
                 a_repeated_completion_is_idempotent,
@@ -101,6 +99,21 @@ macro_rules! jobstore_suite {
                 late_reports_are_counted_and_the_last_ones_kept,
                 one_of_two_sweepers_takes_a_lease,
                 many_claims_at_once_give_each_job_once,
+            ];
+            operators: [
+                a_job_that_waits_can_be_changed,
+                a_job_that_waits_can_be_moved_to_another_queue,
+                a_job_that_has_started_cannot_be_changed,
+                an_ended_job_can_be_removed,
+                a_queue_can_be_deleted_and_used_again,
+            ];
+            leases: [
+                a_job_given_back_costs_no_attempt,
+                a_job_given_back_waits_as_long_as_it_is_told,
+                a_lease_that_was_given_back_is_worth_nothing,
+                a_job_given_back_leaves_its_place_to_others,
+                leases_are_extended_together,
+                lost_leases_are_known_without_a_trace,
             ];
             keys: [
                 an_idempotency_key_finds_the_first_registration,

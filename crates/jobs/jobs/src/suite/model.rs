@@ -130,6 +130,22 @@ impl Model {
         }
     }
 
+    /// Notes that a job was given back.
+    pub fn released(&mut self, id: JobId, wait_ms: i64, now_ms: i64) {
+        self.let_go(id);
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        job.tries.attempt -= 1;
+        match wait_ms {
+            0 => job.state = State::Waiting,
+            _ => {
+                job.state = State::Scheduled;
+                job.run_at_ms = Some(now_ms + wait_ms);
+            }
+        }
+    }
+
     /// Lets a job run again by hand.
     pub fn retried(&mut self, id: JobId) {
         if let Some(job) = self.jobs.get_mut(&id) {

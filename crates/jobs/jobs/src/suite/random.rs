@@ -12,7 +12,7 @@ use crate::clock::span_ms;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Body, Concurrency, NewJob};
-use crate::request::{Completed, Extension, Failed};
+use crate::request::{Completed, Extension, Failed, Release, Released};
 use crate::state::{FailureTerms, Next, State, Tries};
 use crate::token::Lease;
 
@@ -59,7 +59,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     async fn step(&mut self) {
-        match self.rng.roll(20) {
+        match self.rng.roll(21) {
             0..5 => self.enqueue().await,
             5..9 => self.claim().await,
             9..12 => self.complete().await,
@@ -68,6 +68,7 @@ impl Run<'_> {
             15 => self.report_late().await,
             16 => self.cancel().await,
             17 => self.retry().await,
+            18 => self.release().await,
             _ => self.h.clock.advance(seconds(self.rng.roll(12) as u64)),
         }
     }
@@ -210,6 +211,22 @@ impl Run<'_> {
                 Failed::Repeated
             );
         }
+    }
+
+    async fn release(&mut self) {
+        let Some(lease) = self.live() else {
+            return;
+        };
+        let delay = seconds(self.rng.roll(2) as u64 * 4);
+        let answer = one(self
+            .h
+            .store
+            .release(vec![Release { lease, delay }])
+            .await
+            .unwrap());
+        let now_ms = self.h.now_ms();
+        assert_eq!(answer.unwrap(), Released::after(delay, now_ms));
+        self.model.released(lease.id, span_ms(delay), now_ms);
     }
 
     async fn extend(&mut self) {

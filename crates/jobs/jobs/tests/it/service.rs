@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nagaya_jobs::clock::{Clock, ManualClock, SystemClock};
+use nagaya_jobs::error::LostWhy;
 use nagaya_jobs::event::{EventFilter, EventKind};
 use nagaya_jobs::job::Body;
-use nagaya_jobs::request::{ClaimRequest, Completed, Completion};
-use nagaya_jobs::service::{Config, Jobs, Step};
+use nagaya_jobs::request::{CancelRequest, ClaimRequest, Completed, Completion};
+use nagaya_jobs::service::{Config, Jobs, Step, WaitFor};
 use nagaya_jobs::suite::START_MS;
 use nagaya_jobs::token::Lease;
 use nagaya_jobs::{Error, JobId, NewJob, QueueName, State, TenantId};
@@ -146,11 +147,13 @@ async fn a_submitter_hears_of_the_end() {
     let id = enqueue(&service.jobs).await;
     let early = service
         .jobs
-        .wait_until_ended(id, Duration::from_millis(20))
+        .wait_until_ended(&[id], WaitFor::All, Duration::from_millis(20))
         .await
         .unwrap();
-    assert_eq!(early, Some(State::Waiting));
-    let (state, ()) = tokio::join!(service.jobs.wait_until_ended(id, LONG), async {
+    assert_eq!(early, [Some(State::Waiting)]);
+    let ids = [id];
+    let ended = service.jobs.wait_until_ended(&ids, WaitFor::All, LONG);
+    let (state, ()) = tokio::join!(ended, async {
         let claimed = service.jobs.claim(wants(1), LONG).await.unwrap();
         service
             .jobs
@@ -158,14 +161,56 @@ async fn a_submitter_hears_of_the_end() {
             .await
             .unwrap();
     });
-    assert_eq!(state.unwrap(), Some(State::Succeeded));
+    assert_eq!(state.unwrap(), [Some(State::Succeeded)]);
     let nobody = service
         .jobs
-        .wait_until_ended(JobId::new(5).unwrap(), LONG)
+        .wait_until_ended(&[JobId::new(5).unwrap()], WaitFor::All, LONG)
         .await
         .unwrap();
-    assert_eq!(nobody, None);
+    assert_eq!(nobody, [None]);
     service.jobs.stop().await;
+}
+
+#[tokio::test]
+async fn one_or_all_of_several_jobs_are_waited_for() {
+    let service = service().await;
+    let jobs = &service.jobs;
+    let ids = [enqueue(jobs).await, enqueue(jobs).await];
+    let leases: Vec<_> = jobs.claim(wants(2), LONG).await.unwrap();
+    let any = jobs.wait_until_ended(&ids, WaitFor::Any, LONG);
+    let (states, _) = tokio::join!(any, jobs.complete(vec![done(leases[1].job.lease)]));
+    assert_eq!(states.unwrap(), [Some(State::Running), Some(State::Succeeded)]);
+    let all = jobs.wait_until_ended(&ids, WaitFor::All, LONG);
+    let (states, _) = tokio::join!(all, jobs.complete(vec![done(leases[0].job.lease)]));
+    assert_eq!(states.unwrap(), [Some(State::Succeeded); 2]);
+    jobs.stop().await;
+}
+
+#[tokio::test]
+async fn a_holder_hears_at_once_that_its_job_was_cancelled() {
+    let config = Config {
+        // Only news can be in time.
+        poll: Duration::from_secs(3_600),
+        ..Config::default()
+    };
+    let service = service_with(Arc::new(SystemClock), config).await;
+    let jobs = &service.jobs;
+    let ids = [enqueue(jobs).await, enqueue(jobs).await];
+    let leases: Vec<_> = jobs.claim(wants(2), LONG).await.unwrap();
+    let lease_of = |id| leases.iter().map(|one| one.job.lease).find(|one| one.id == id);
+    let (kept, lost) = (lease_of(ids[0]).unwrap(), lease_of(ids[1]).unwrap());
+    let mut watch = jobs.watch_leases([kept, lost]);
+    assert_eq!(watch.look().await.unwrap(), []);
+    let cancel = CancelRequest {
+        id: lost.id,
+        reason: None,
+    };
+    let (told, _) = tokio::join!(watch.next(), jobs.store().cancel(vec![cancel]));
+    assert_eq!(told.unwrap(), [(lost, LostWhy::Cancelled)]);
+    // What the holder reports on itself is no news to it.
+    jobs.complete(vec![done(kept)]).await.unwrap();
+    assert_eq!(watch.look().await.unwrap(), []);
+    jobs.stop().await;
 }
 
 #[tokio::test]
@@ -253,9 +298,10 @@ async fn a_server_that_goes_down_lets_everybody_go() {
     let service = service().await;
     let id = enqueue(&service.jobs).await;
     service.jobs.claim(wants(1), LONG).await.unwrap();
+    let ids = [id];
     let (claimed, state, ()) = tokio::join!(
         service.jobs.claim(wants(1), LONG * 100),
-        service.jobs.wait_until_ended(id, LONG * 100),
+        service.jobs.wait_until_ended(&ids, WaitFor::All, LONG * 100),
         async {
             while service.jobs.waiting_workers(&queue()) == 0 {
                 tokio::task::yield_now().await;
@@ -264,7 +310,7 @@ async fn a_server_that_goes_down_lets_everybody_go() {
         }
     );
     assert!(claimed.unwrap().is_empty());
-    assert_eq!(state.unwrap(), Some(State::Running));
+    assert_eq!(state.unwrap(), [Some(State::Running)]);
     assert!(matches!(
         service.jobs.enqueue(vec![job()]).await,
         Err(Error::Stopped { .. })

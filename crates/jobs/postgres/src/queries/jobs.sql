@@ -73,8 +73,12 @@ SELECT $12::text IS NULL OR EXISTS (SELECT FROM remembered)
 UPDATE jobs_job SET rank = coalesce($2::int2, rank), lease_ms = coalesce($3::int8, lease_ms),
     max_retries = coalesce($4::int4, max_retries),
     content_type = CASE WHEN $6::bytea IS NULL THEN content_type ELSE $5::text END,
-    payload = coalesce($6::bytea, payload)
+    payload = coalesce($6::bytea, payload), queue = coalesce($7::int4, queue)
 WHERE id = $1::int8
+
+-- name: queue
+-- The queue of a job, and whether it holds a unique key there.
+SELECT queue, EXISTS (SELECT FROM jobs_unique WHERE jobs_unique.id = $1::int8) FROM jobs_job WHERE id = $1::int8
 
 -- name: options
 SELECT options FROM jobs_job WHERE id = $1

@@ -34,5 +34,12 @@ INSERT INTO jobs_unique (queue, tenant, key, id) VALUES ($1, $2, $3, $4)
 ON CONFLICT (queue, tenant, key) DO UPDATE SET key = excluded.key
 RETURNING id
 
+-- name: move_unique
+-- Takes a unique key along to another queue, unless it is held there.
+UPDATE jobs_unique mine SET queue = $2::int4
+WHERE id = $1::int8 AND NOT EXISTS (
+    SELECT FROM jobs_unique held WHERE held.queue = $2::int4 AND held.tenant = mine.tenant AND held.key = mine.key
+)
+
 -- name: delete_unique
 DELETE FROM jobs_unique WHERE id = ANY ($1::int8[])

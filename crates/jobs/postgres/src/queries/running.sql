@@ -56,10 +56,18 @@ INSERT INTO jobs_alive (at_ms) VALUES ($1::int8) ON CONFLICT (one) DO UPDATE SET
 SELECT at_ms FROM jobs_alive
 
 -- name: extend
-UPDATE jobs_running SET lease_until_ms = greatest(lease_until_ms, $1::int8 + coalesce($5::int8, lease_ms)),
+-- Ids are distinct and in order. A length of NULL is the lease's own.
+UPDATE jobs_running
+SET lease_until_ms = greatest(
+        lease_until_ms, $1::int8 + coalesce(($5::int8[])[width_bucket(id, $2::int8[])], lease_ms)
+    ),
     renewed_ms = $1::int8
-WHERE id = $2::int8 AND nonce = $3::int8 AND attempt = $4::int4
-RETURNING lease_until_ms
+WHERE id = ANY ($2::int8[]) AND nonce = ($3::int8[])[width_bucket(id, $2::int8[])]
+  AND attempt = ($4::int4[])[width_bucket(id, $2::int8[])]
+RETURNING id, lease_until_ms
+
+-- name: leases
+SELECT id, attempt, nonce FROM jobs_running WHERE id = ANY ($1::int8[])
 
 -- name: take_leased
 -- Ids are distinct and in order.

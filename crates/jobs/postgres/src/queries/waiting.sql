@@ -30,14 +30,23 @@ SELECT (SELECT min(run_at_ms) FROM jobs_delayed), (SELECT min(lease_until_ms) FR
 
 -- name: edit_delayed
 UPDATE jobs_delayed SET rank = coalesce($2::int2, rank),
-    attempt_max = greatest(coalesce($3::int4, attempt_max), attempt + 1)
+    attempt_max = greatest(coalesce($3::int4, attempt_max), attempt + 1), queue = coalesce($4::int4, queue)
 WHERE id = $1::int8
 
 -- name: edit_blocked
 UPDATE jobs_blocked SET rank = coalesce($2::int2, rank),
     attempt_max = greatest(coalesce($3::int4, attempt_max), attempt + 1),
-    run_at_ms = coalesce($4::int8, run_at_ms)
+    run_at_ms = coalesce($4::int8, run_at_ms), queue = coalesce($5::int4, queue)
 WHERE id = $1::int8
+
+-- name: take_held
+-- Removes a job that waits for a slot of its concurrency key.
+WITH gone AS (
+    DELETE FROM jobs_blocked WHERE id = $1 AND place IS NOT NULL
+    RETURNING id, queue, tenant, rank, attempt, attempt_max, flags
+)
+SELECT gone.id, gone.queue, gone.tenant, gone.rank, attempt, attempt_max, flags, job.options
+FROM gone JOIN jobs_job job ON job.id = gone.id
 
 -- name: insert_blocked
 INSERT INTO jobs_blocked SELECT * FROM json_populate_recordset(NULL::jobs_blocked, $1::text::json)

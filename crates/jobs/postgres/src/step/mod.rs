@@ -86,6 +86,8 @@ pub(crate) struct AfterCommit {
     pub(crate) ready: Vec<(i32, i32, i16, QueueName)>,
     pub(crate) head: Option<i64>,
     pub(crate) ended: Vec<(JobId, EventKind)>,
+    /// Jobs that were taken from a worker, which may be connected to another server.
+    pub(crate) withdrawn: Vec<JobId>,
     /// Whether other jobs depend on an ending.
     pub(crate) resolves: bool,
     /// Whether there are new deliveries.
@@ -160,6 +162,11 @@ impl<'a> Step<'a> {
             .all(query!(running.take_leased), &values, RunningRow::read)
             .await?;
         rows.into_iter().map(RunningJob::of).collect()
+    }
+
+    /// Notes that a job was taken from its worker.
+    pub(crate) fn withdrawn(&mut self, id: JobId) {
+        self.after_commit.withdrawn.push(id);
     }
 
     /// Ends a job. The caller has removed it from its table and has released its slot.
@@ -312,11 +319,7 @@ impl<'a> Step<'a> {
         data: Option<String>,
     ) -> Result<(), Error> {
         let queue = self.store.names.queue_of(self.session, position.queue).await?;
-        let is_detail = matches!(
-            kind,
-            EventKind::Enqueued | EventKind::Started | EventKind::Progress
-        );
-        if is_detail && queue.settings.events == EventDetail::Ends {
+        if kind.is_detail() && queue.settings.events == EventDetail::Ends {
             return Ok(());
         }
         let hook: Option<&Webhook> = position
@@ -410,6 +413,7 @@ impl Inner {
         self.notify_ready(&Step::ready_queues(&after_commit));
         self.notify_logged(after_commit.head);
         self.notify_ended(&after_commit.ended);
+        self.notify_withdrawn(&after_commit.withdrawn);
         if after_commit.delivers {
             self.notify_deliveries();
         }

@@ -15,7 +15,8 @@ SELECT queue, tenant, priority, max_retries, run_at_ms, options FROM jobs WHERE 
 -- name: edit
 UPDATE jobs SET priority = coalesce(?2, priority), run_at_ms = coalesce(?3, run_at_ms),
     lease_ms = coalesce(?4, lease_ms), max_retries = coalesce(?5, max_retries),
-    content_type = CASE WHEN ?7 IS NULL THEN content_type ELSE ?6 END, payload = coalesce(?7, payload)
+    content_type = CASE WHEN ?7 IS NULL THEN content_type ELSE ?6 END, payload = coalesce(?7, payload),
+    queue = coalesce(?8, queue)
 WHERE id = ?1
 
 -- name: forget_run_at

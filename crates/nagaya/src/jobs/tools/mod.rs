@@ -120,6 +120,12 @@ pub(crate) enum JobsCommand {
     /// Cancel jobs that have not ended
     #[command(after_long_help = CHANGE_EXAMPLES)]
     Cancel(change::ChangeArgs),
+    /// Let scheduled jobs run now
+    Run(change::ChangeArgs),
+    /// Move jobs that have not started to another queue
+    Move(change::MoveArgs),
+    /// Remove jobs that have ended, before their retention is over
+    Delete(change::ChangeArgs),
     /// Show queues, pause or resume one
     Queues(queues::QueuesArgs),
     /// Show, set up or remove jobs that come again
@@ -146,6 +152,9 @@ pub(crate) fn run(global: &GlobalArgs, flags: Vec<Flag>, command: JobsCommand) -
         JobsCommand::Show(args) => block_on(show::show(&loaded, args)),
         JobsCommand::Retry(args) => block_on(change::change(&loaded, change::Change::Retry, args)),
         JobsCommand::Cancel(args) => block_on(change::change(&loaded, change::Change::Cancel, args)),
+        JobsCommand::Run(args) => block_on(change::change(&loaded, change::Change::Run, args)),
+        JobsCommand::Move(args) => block_on(change::move_jobs(&loaded, args)),
+        JobsCommand::Delete(args) => block_on(change::change(&loaded, change::Change::Delete, args)),
         JobsCommand::Queues(args) => block_on(queues::queues(&loaded, args)),
         JobsCommand::Schedule(command) => block_on(schedule::schedule(&loaded, command)),
         JobsCommand::Deliveries(args) => block_on(deliveries::deliveries(&loaded, args)),

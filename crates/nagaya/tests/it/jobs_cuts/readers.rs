@@ -169,6 +169,7 @@ async fn watch(endpoints: Endpoints, inbox: &Inbox, last: &mut u64) -> Option<()
     let request = WatchRequest {
         filter: successes(),
         after: Some(*last),
+        ..WatchRequest::default()
     };
     let mut stream = connect(endpoints).await?.watch(request).await.ok()?.into_inner();
     for _ in 0..stretch() {

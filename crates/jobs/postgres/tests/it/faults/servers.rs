@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use nagaya_jobs::event::EventKind;
 use nagaya_jobs::queue::QueueSettings;
-use nagaya_jobs::request::Listener;
-use nagaya_jobs::store::{JobReader, Maintenance, QueueAdmin, StoreControl};
+use nagaya_jobs::request::{CancelRequest, Listener};
+use nagaya_jobs::store::{JobQueue, JobReader, Maintenance, QueueAdmin, StoreControl};
 use nagaya_jobs::{JobId, QueueName, State};
 use nagaya_jobs_postgres::PgStore;
 use nagaya_testkit::shared;
@@ -131,6 +131,8 @@ fn settings_that_one_server_changes_are_seen_by_the_other() {
 struct RecordingListener {
     ready: Notify,
     logged: Notify,
+    told: Notify,
+    ended: Mutex<Vec<(JobId, EventKind)>>,
 }
 
 impl Listener for RecordingListener {
@@ -144,7 +146,10 @@ impl Listener for RecordingListener {
 
     fn deliveries(&self) {}
 
-    fn ended(&self, _: &[(JobId, EventKind)]) {}
+    fn ended(&self, jobs: &[(JobId, EventKind)]) {
+        self.ended.lock().unwrap().extend_from_slice(jobs);
+        self.told.notify_one();
+    }
 }
 
 #[test]
@@ -180,6 +185,37 @@ fn a_registration_at_one_server_wakes_the_workers_of_the_other() {
             eprintln!("woken after {:?}", start.elapsed());
         }
         assert!(!claim(&other, 10).await.is_empty());
+    });
+}
+
+#[test]
+fn a_job_cancelled_at_one_server_is_told_to_the_worker_of_the_other() {
+    run(async {
+        let url = shared::postgres().create_database();
+        let (one, other) = (open(&url).await, open(&url).await);
+        let listener = Arc::new(RecordingListener::default());
+        other.set_listener(Arc::clone(&listener) as _);
+        // Again until it listens: a hint may be lost while it connects.
+        until("the other server is told", SEEN_WITHIN, async || {
+            let id = enqueue(&one, vec![job(10)]).await[0];
+            claim(&other, 1).await;
+            let request = CancelRequest { id, reason: None };
+            one.cancel(vec![request]).await.unwrap().remove(0).unwrap();
+            let is_told = || {
+                listener
+                    .ended
+                    .lock()
+                    .unwrap()
+                    .contains(&(id, EventKind::Cancelled))
+            };
+            let told = async {
+                while !is_told() {
+                    listener.told.notified().await;
+                }
+            };
+            timeout(Duration::from_millis(500), told).await.is_ok()
+        })
+        .await;
     });
 }
 

@@ -93,8 +93,9 @@ async fn run(loaded: &Loaded, args: WorkArgs) -> anyhow::Result<ExitCode> {
         succeeded,
         failed,
         lost,
+        given_back,
     } = tally;
-    tracing::info!(succeeded, failed, lost, "worker ended");
+    tracing::info!(succeeded, failed, lost, given_back, "worker ended");
     Ok(if kill.is_cancelled() {
         ExitCode::FAILURE
     } else {
