@@ -42,7 +42,7 @@ fn tell(exported: &Exported) {
         exported.version
     );
     if exported.functions > 0 {
-        eprintln!("and {} of functions", exported.functions);
+        eprintln!("libraries of functions: {}", exported.functions);
     }
     if let Some(why) = &exported.functions_refused {
         eprintln!("without functions: the server answered {why}");

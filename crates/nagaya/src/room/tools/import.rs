@@ -194,10 +194,10 @@ fn described(survey: &Survey) -> String {
             survey.checksum
         ),
         format!(
-            "{} to import, {} of them with an expiry; {}",
+            "{} to import, {} of them with an expiry; libraries of functions: {}",
             count(survey.keys, "key"),
             survey.expiring,
-            count(survey.functions, "function library").replace("librarys", "libraries"),
+            survey.functions,
         ),
     ];
     for (kind, of_type) in &survey.types {
@@ -280,7 +280,7 @@ fn outcome(imported: &Imported) -> String {
         human(imported.bytes)
     )];
     if imported.functions > 0 {
-        lines.push(format!("loaded {} of functions", imported.functions));
+        lines.push(format!("loaded libraries of functions: {}", imported.functions));
     }
     for (keys, what) in [
         (imported.expired, "were past their time"),
