@@ -12,12 +12,15 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nagaya_clock::{Clock, SystemClock};
 use nagaya_cold::sqlite::SqliteCold;
 use nagaya_cold::{base64, bytes_as_json, value_as_json};
+use nagaya_redis_client::RedisUrl;
 use nagaya_tiering::cold::{ColdTier, Row, TagRow};
 use nagaya_tiering::tag::tag_of;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use super::copy::Copy;
+use super::export_rdb;
+use super::moving::server;
 use super::room_data::RoomData;
 use super::size::{count, human, shown};
 use crate::cli::GlobalArgs;
@@ -43,6 +46,15 @@ pub(crate) struct ExportArgs {
     /// Add what DUMP gives, in base64
     #[arg(long)]
     payload: bool,
+    /// Write an RDB file instead, out of a running server
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["tags", "output", "payload", "format"])]
+    rdb: Option<PathBuf>,
+    /// With --rdb: only keys that match this pattern, as SCAN has it
+    #[arg(long = "match", value_name = "PATTERN", requires = "rdb")]
+    pattern: Option<String>,
+    /// With --rdb: the server [default: that of the data folder]
+    #[arg(long, value_name = "URL", requires = "rdb")]
+    from: Option<RedisUrl>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -62,6 +74,10 @@ struct Counts {
 }
 
 pub(super) fn export(global: &GlobalArgs, args: ExportArgs) -> anyhow::Result<ExitCode> {
+    if let Some(path) = &args.rdb {
+        let from = server(global, args.data.clone(), args.from.clone(), "--from")?;
+        return export_rdb::export(from, args.pattern.as_deref(), path);
+    }
     let Format::Jsonl = args.format;
     let room_data = RoomData::new(global, args.data.clone())?;
     let copy = Copy::fresh(&room_data)?;

@@ -5,11 +5,15 @@
 //! first, a stopped folder's log is replayed as the next start would do.
 
 mod client;
+mod compare;
 pub(crate) mod confirm;
 mod copy;
 mod doctor;
 mod erase;
 mod export;
+mod export_rdb;
+mod import;
+mod moving;
 mod room_data;
 mod size;
 mod stopped;
@@ -29,9 +33,11 @@ Examples:
   nagaya room export > all.jsonl
   nagaya room export user:17 user:18 --output two.jsonl
   nagaya room export --payload --data /var/lib/nagaya | gzip > all.jsonl.gz
+  nagaya room export --rdb dump.rdb
 
 One line per key: tag, key, type, expires_at_ms, value. Bytes that are not
 UTF-8 come as {\"base64\": \"...\"}. --payload adds what DUMP gives, in base64.
+--rdb writes a file that redis-server loads, out of a running server.
 Exit code 1 when a tag was not found or a value could not be read.";
 
 const ERASE_EXAMPLES: &str = "\
@@ -53,6 +59,26 @@ Examples:
 counts sizes anew and makes files private. Exit code 0 when all is well, 1 when
 something was found.";
 
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  nagaya room import dump.rdb --dry-run
+  nagaya room import dump.rdb
+  nagaya room import dump.rdb --keep         go on after a stop
+  redis-cli -h old --rdb - | nagaya room import -
+
+The whole file is checked first: nothing of a damaged one is imported, unless
+--salvage is given. Keys past their time are left out. Exit code 1 when
+anything else was.";
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  nagaya room compare redis://old:6379
+  nagaya room compare dump.rdb redis://127.0.0.1:6380 --json
+  nagaya room compare redis://old redis://new --sample 5
+
+Both may be in use: a key that differs is looked at again. Exit code 0 when
+equal, 1 when not.";
+
 #[derive(Subcommand)]
 pub(crate) enum RoomCommand {
     #[command(flatten)]
@@ -60,6 +86,12 @@ pub(crate) enum RoomCommand {
     /// Write keys and values as JSON lines
     #[command(after_long_help = EXPORT_EXAMPLES)]
     Export(export::ExportArgs),
+    /// Bring in the keys of an RDB file of Redis or Valkey
+    #[command(after_long_help = IMPORT_EXAMPLES)]
+    Import(import::ImportArgs),
+    /// Say whether two servers or RDB files hold the same
+    #[command(after_long_help = COMPARE_EXAMPLES)]
+    Compare(compare::CompareArgs),
     /// Remove a tag from memory and from disk
     #[command(after_long_help = ERASE_EXAMPLES)]
     Erase(erase::EraseArgs),
@@ -73,6 +105,8 @@ pub(crate) fn run(global: &GlobalArgs, flags: Vec<Flag>, command: RoomCommand) -
     match command {
         RoomCommand::Role(args) => distributed::run(global, flags, args),
         RoomCommand::Export(args) => export::export(global, args),
+        RoomCommand::Import(args) => import::import(global, args),
+        RoomCommand::Compare(args) => compare::compare(global, args),
         RoomCommand::Erase(args) => erase::erase(global, args),
         RoomCommand::Doctor(args) => doctor::doctor(global, args),
     }

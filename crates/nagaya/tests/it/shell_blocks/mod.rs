@@ -62,6 +62,11 @@ fn the_guide_to_security_is_true() {
     check("docs/security.md");
 }
 
+#[test]
+fn the_guide_to_migrating_is_true() {
+    check("docs/migrating.md");
+}
+
 /// Runs what the house prints as `Try next`, one line after the other.
 const HINTS: &str = r#"
 sed -n '/^Try next/,/^Ctrl-C/s/^  //p' "$kept/1.out" > hints

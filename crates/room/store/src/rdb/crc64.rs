@@ -38,7 +38,7 @@ const fn build_tables() -> [[u64; 256]; 8] {
 }
 
 /// Continues a checksum over more bytes; a new one starts from 0.
-pub(super) fn crc64(crc: u64, bytes: &[u8]) -> u64 {
+pub fn crc64(crc: u64, bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let crc = words.iter().fold(crc, |crc, word| {
         let folded = (crc ^ u64::from_le_bytes(*word)).to_le_bytes();

@@ -177,7 +177,7 @@ fn repeat_length(input: &[u8], from: usize, at: usize) -> usize {
 
 /// Unpacks exactly `len` bytes, or returns `None` when the packed form is broken
 /// or stands for another length. Allocates no more than the input can justify.
-pub(super) fn decompress(mut packed: &[u8], len: usize) -> Option<Vec<u8>> {
+pub fn decompress(mut packed: &[u8], len: usize) -> Option<Vec<u8>> {
     if len > packed.len().saturating_mul(EXPANSION_MAX) {
         return None;
     }

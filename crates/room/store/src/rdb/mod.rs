@@ -20,7 +20,9 @@ use crate::limits::EncodingLimits;
 use crate::value::{Value, ValueRef};
 use wire::Reader;
 
+pub use crc64::crc64;
 pub use functions::{FunctionError, dump_functions, functions};
+pub use lzf::decompress as unpack_lzf;
 
 /// Format version we write: Redis 7.0's.
 const VERSION: u16 = 10;
