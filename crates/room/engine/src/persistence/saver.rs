@@ -34,8 +34,8 @@ const LOG_BYTES_MAX: u64 = 64 << 20;
 const LOG_BYTES_MIN: u64 = 8 << 20;
 /// The interval at which the saver checks whether a round is due.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
-/// The pause after a failed round.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// The pause after a failed round: readiness follows the disk within a second.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// The pause between two times that free memory is given back.
 const GIVE_BACK_EVERY_MS: i64 = 2_000;
 /// How long expired rows stay in the cold tier, in case the clock steps back.
@@ -152,6 +152,8 @@ impl Saver {
             || self.log.bytes_on_disk() > self.rules.log_bytes_max
             || self.tiering().flush_pending().is_some()
             || self.has_many_ghosts()
+            // The latest round has failed: whether the next one does is what readiness waits for.
+            || self.shared.failure.lock().is_some()
     }
 
     /// Returns whether keys that a policy has removed still take much of the memory that is to hold others.

@@ -193,6 +193,20 @@ fn is_refused(client: &mut RespClient, request: &str) {
 }
 
 #[test]
+fn the_engine_is_well_again_as_soon_as_the_cold_tier_is_though_nothing_is_due() {
+    let place = Place::new(19);
+    let engine = place.start_with(|config| config.max_staleness = Duration::from_secs(3600));
+    let mut client = client(&engine);
+    assert_eq!(ask(&mut client, &["SET", "k", "v"]), Reply::ok());
+    place.cold.refuses_commits(true);
+    ask(&mut client, &["BGSAVE"]);
+    let stats = engine.stats();
+    wait::until("saving fails", LIMIT, || stats.failure().is_some());
+    place.cold.refuses_commits(false);
+    wait::until("saving works", LIMIT, || stats.failure().is_none());
+}
+
+#[test]
 fn a_failed_sync_withholds_replies_refuses_writes_and_serves_reads() {
     for seed in 0..8 {
         let place = Place::new(seed);

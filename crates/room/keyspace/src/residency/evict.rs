@@ -191,8 +191,8 @@ pub(crate) fn residency(shard: &Shard, tag: &[u8]) -> Residency {
     let record = shard.tiers.records.get(tag);
     let mut found = Residency {
         resident: shard.tiers.has_record(tag),
-        saved: record.is_none_or(|record| record.is_saved()) && !shard.tiers.is_haunted(tag),
-        unsaved: record.map_or(0, |record| record.gone.len()) + usize::from(shard.tiers.is_haunted(tag)),
+        saved: record.is_none_or(|record| record.is_saved()) && !shard.tiers.is_gone_unsaved(tag),
+        unsaved: record.map_or(0, |record| record.gone.len()) + usize::from(shard.tiers.is_gone_unsaved(tag)),
         keys: 0,
     };
     for entry in entries(&shard.keys, &shard.tiers, tag) {
@@ -258,7 +258,7 @@ pub(crate) fn entries<'s>(
 
 fn can_go(shard: &Shard, tiering: &Tiering, tag: &[u8]) -> Result<(), EvictionBlocker> {
     let record = shard.tiers.records.get(tag);
-    if record.is_some_and(|record| !record.is_saved()) || shard.tiers.is_haunted(tag) {
+    if record.is_some_and(|record| !record.is_saved()) || shard.tiers.is_gone_unsaved(tag) {
         return Err(EvictionBlocker::Unsaved);
     }
     let mut any = shard.tiers.has_record(tag);

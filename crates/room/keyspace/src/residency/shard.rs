@@ -21,7 +21,6 @@ use nagaya_connections::client::Client;
 
 use crate::hash_tag::hash_tag;
 use crate::residency::queue::NameQueue;
-use ghosts::Ghost;
 
 /// Tags known to be empty that are remembered per shard.
 const EMPTY_TAGS_MAX: usize = 1024;
@@ -47,6 +46,17 @@ pub struct ShardResidency {
     /// Keys with braces, and records that have some.
     braced_keys: usize,
     records_with_keys: usize,
+}
+
+/// A tag whose only key, one without braces, is gone from memory. The key may be back; then it is marked as new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ghost {
+    /// The cold tier may have the key and is to be told.
+    Queued,
+    /// A snapshot that says so is on its way.
+    Burying,
+    /// The cold tier does not have it.
+    Buried,
 }
 
 /// A tag that is more than one key without braces.
@@ -220,7 +230,7 @@ impl ShardResidency {
             return;
         }
         if own && !self.records.contains_key(tag) {
-            return self.haunt(tag, now_ms);
+            return self.note_gone(tag, now_ms);
         }
         if !own {
             let keys = &mut self.record(tag).keys;
@@ -355,16 +365,16 @@ mod tests {
         let mut tiers = ShardResidency::default();
         tiers.removed(b"k", hash_bytes(b"k"), true, 5);
         tiers.removed(b"k", hash_bytes(b"k"), true, 6);
-        assert!(tiers.has_record(b"k") && tiers.is_haunted(b"k"));
+        assert!(tiers.has_record(b"k") && tiers.is_gone_unsaved(b"k"));
         assert_eq!(queued(&tiers), [b"k"]);
         assert!(tiers.bury(b"k", false) && !tiers.bury(b"k", false));
         // It comes, is saved and goes again before the cold tier has followed.
         tiers.removed(b"k", hash_bytes(b"k"), true, 7);
         tiers.buried(b"k");
-        assert!(tiers.is_haunted(b"k"));
+        assert!(tiers.is_gone_unsaved(b"k"));
         assert!(tiers.bury(b"k", false));
         tiers.buried(b"k");
-        assert!(tiers.has_record(b"k") && !tiers.is_haunted(b"k"));
+        assert!(tiers.has_record(b"k") && !tiers.is_gone_unsaved(b"k"));
     }
 
     #[test]

@@ -1,21 +1,10 @@
 //! Keys that are gone from memory and that the cold tier may still have.
 
-use super::ShardResidency;
-
-/// A tag whose only key, one without braces, is gone from memory. The key may be back; then it is marked as new.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ghost {
-    /// The cold tier may have the key and is to be told.
-    Queued,
-    /// A snapshot that says so is on its way.
-    Burying,
-    /// The cold tier does not have it.
-    Buried,
-}
+use super::{Ghost, ShardResidency};
 
 impl ShardResidency {
     /// Notes that the only key of a tag is gone and that the cold tier has yet to follow.
-    pub(super) fn haunt(&mut self, tag: &[u8], now_ms: i64) {
+    pub(super) fn note_gone(&mut self, tag: &[u8], now_ms: i64) {
         let before = match self.ghosts.get_mut(tag) {
             Some(ghost) => Some(std::mem::replace(ghost, Ghost::Queued)),
             None => self.ghosts.insert(tag.into(), Ghost::Queued),
@@ -26,7 +15,7 @@ impl ShardResidency {
     }
 
     /// Returns whether the cold tier has yet to hear that the only key of a tag is gone.
-    pub(crate) fn is_haunted(&self, tag: &[u8]) -> bool {
+    pub(crate) fn is_gone_unsaved(&self, tag: &[u8]) -> bool {
         !self.ghosts.is_empty() && self.ghosts.get(tag).is_some_and(|ghost| *ghost != Ghost::Buried)
     }
 
@@ -81,7 +70,7 @@ mod tests {
         let mut tiers = ShardResidency::default();
         tiers.removed(b"u", hash_bytes(b"u"), true, 5);
         tiers.created(b"{u}a", hash_bytes(b"{u}a"));
-        assert!(!tiers.is_haunted(b"u"));
+        assert!(!tiers.is_gone_unsaved(b"u"));
         let record = &tiers.records[&b"u"[..]];
         assert!(record.gone.contains(&b"u"[..]) && record.queued && !record.is_saved());
         tiers.removed(b"v", hash_bytes(b"v"), true, 5);
