@@ -202,6 +202,68 @@ def test_progress_logs_and_the_current_attempt(run: Run, queue: str) -> None:
     assert records[-1].job_id == ""  # type: ignore[attr-defined]
 
 
+def test_a_snoozed_job_comes_again(run: Run, queue: str) -> None:
+    app = nagaya.App()
+    tries: list[int] = []
+
+    @app.job(queue=queue, bind=True)
+    async def wait_for_it(attempt: nagaya.Attempt) -> str:
+        tries.append(attempt.number)
+        if len(tries) < 3:
+            raise nagaya.Snooze(0.1, "not yet")
+        return "now"
+
+    worker = run(app)
+    is_modern = has_releases(app.client)
+    job = wait_for_it.enqueue()
+    assert job.wait(30) == "now"
+    assert tries == ([1, 1, 1] if is_modern else [1, 2, 3])
+    assert worker.tally.released == (2 if is_modern else 0)
+
+
+def has_releases(client: nagaya.Client) -> bool:
+    try:
+        client.call("GET", "/v1/version")
+    except nagaya.Refused:
+        return False
+    return True
+
+
+def test_a_shutdown_gives_jobs_back(house: House, queue: str) -> None:
+    app = nagaya.App(house.url)
+
+    @app.job(queue=queue)
+    async def long() -> None:
+        await asyncio.sleep(600)
+
+    worker = app.worker(grace=1)
+    worker.start()
+    job = long.enqueue()
+    while worker.running == 0:
+        time.sleep(0.01)
+    worker.stop(0)
+    info = job.info()
+    assert info.state == "waiting"
+    # Where the server knows releases, a deployment costs no attempt.
+    assert info.attempts == (0 if has_releases(app.client) else 1)
+
+
+def test_leases_of_many_handlers_are_kept(run: Run, queue: str) -> None:
+    app = nagaya.App()
+
+    @app.job(queue=queue, timeout=2)
+    async def long(n: int) -> int:
+        await asyncio.sleep(5)
+        return n
+
+    run(app)
+    registered = app.client.enqueue_many(long.job(n) for n in range(100))
+    waited = app.client.wait_many([one.id or "" for one in registered], timeout=60)
+    assert [one.result for one in waited] == list(range(100))
+    (found,) = [one for one in app.client.queues() if one["name"] == queue]
+    assert (found["passed"]["leases_lost"], found["passed"]["started"]) == (0, 100)
+
+
 def test_results_that_cannot_be_stored_fail_for_good(run: Run, queue: str) -> None:
     app = nagaya.App()
 

@@ -112,7 +112,7 @@ def note(said: Note) -> None:
     elif said.name == "stopped":
         log.warning("job %s: attempt %d was told to stop: %s", attempt.id, attempt.number, said.reason)
     elif said.name == "reported":
-        level = logging.INFO if said.outcome == "succeeded" else logging.WARNING
+        level = logging.INFO if said.outcome in ("succeeded", "released") else logging.WARNING
         why = f" ({said.reason})" if said.reason else ""
         log.log(level, "job %s: attempt %d of %s %s%s", attempt.id, attempt.number, attempt.kind, said.outcome, why)
 

@@ -9,16 +9,16 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from .._http.blocking import Transport
 from ..client import Client
 from ..errors import Error, Problem
 from .attempt import CANCELLED, LEASE_LOST, SHUTDOWN, TIMEOUT, Attempt
+from .calls import Claimed
 from .claims import Claimer
 from .handler import Handler
 from .lease import Lease, Watch, now
-from .outcome import Failure, Outcome
+from .outcome import Failure, Outcome, Release, Success
 from .process import ProcessRunner
 from .reports import Extender, Reporter
 from .runners import LoopRunner, Runner, ThreadRunner, Work
@@ -30,6 +30,7 @@ REPORT_SECONDS = 2.0
 """What a worker that ends takes for its last reports."""
 HURRY_SECONDS = 0.5
 """What handlers get after a second signal."""
+OUTCOMES = {Success: "succeeded", Failure: "failed", Release: "released"}
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Note:
     """Something that a worker did, for metrics.
 
     `name` is `claimed` (with `count`), `started`, `stopped` (with `reason`), `ended`, `reported` (with `outcome`:
-    `succeeded`, `failed` or `lost`, and `reason` for lost ones), `unknown-kind` or `claim-failed` (with `error`).
+    `succeeded`, `failed`, `released` or `lost`, and `reason` for lost ones), `unknown-kind` or `claim-failed` (with `error`).
     """
 
     name: str
@@ -54,6 +55,8 @@ class Tally:
 
     succeeded: int = 0
     failed: int = 0
+    released: int = 0
+    """Attempts that were given back and do not count."""
     lost: int = 0
     """Attempts that lost their lease before they ended, or could not be reported."""
 
@@ -125,8 +128,9 @@ class Worker:
         self._extender.watch = self._watch
         self._reporter = Reporter(transport, self._settled)
         self._claimer = Claimer(
-            transport, self.queues, self.name, poll, self._wait_for_places, self._take, self._claim_failed
+            transport, self.queues, self.name, poll, self._wait_for_places, self._holding, self._take, self._claim_failed
         )
+        self._extender.is_modern = self._reporter.is_modern = lambda: self._claimer.is_modern is True
 
     # Running it.
 
@@ -240,8 +244,15 @@ class Worker:
         with self._changed:
             return 0 if self._stop.is_set() else self._free
 
-    def _take(self, jobs: list[dict[str, Any]], received_at: float) -> None:
-        if self._on_note is not None:
+    def _holding(self) -> list[str]:
+        with self._changed:
+            return [lease.attempt.token for lease in self._running if not lease.closed and not lease.handler_ended]
+
+    def _take(self, claimed: Claimed, received_at: float) -> None:
+        if claimed.lost:
+            self._told_lost({str(one["token"]): str(one["reason"]) for one in claimed.lost})
+        jobs = claimed.jobs
+        if jobs and self._on_note is not None:
             self._on_note(Note("claimed", count=len(jobs)))
         leases: list[Lease] = []
         on_loop: list[Work] = []
@@ -313,7 +324,7 @@ class Worker:
         if problem is not None:
             self._lose(lease, problem.reason or problem.name)
         elif self._close(lease):
-            name = "failed" if isinstance(lease.outcome, Failure) else "succeeded"
+            name = OUTCOMES[type(lease.outcome)]
             with self._changed:
                 setattr(self.tally, name, getattr(self.tally, name) + 1)
             if self._on_note is not None:
@@ -326,6 +337,15 @@ class Worker:
         reason = CANCELLED if problem.reason == "cancelled" else LEASE_LOST
         self._stop_handler(lease, reason)
         self._lose(lease, problem.reason or problem.name)
+
+    def _told_lost(self, reasons: dict[str, str]) -> None:
+        """A claim was answered with leases that are lost."""
+        with self._changed:
+            leases = [lease for lease in self._running if lease.attempt.token in reasons]
+        for lease in leases:
+            reason = reasons[lease.attempt.token]
+            self._stop_handler(lease, CANCELLED if reason == "cancelled" else LEASE_LOST)
+            self._lose(lease, reason)
 
     def _expired(self, lease: Lease) -> None:
         """No extension succeeded until shortly before the lease's end."""
@@ -425,9 +445,9 @@ def usual_concurrency(isolation: str, has_async: bool) -> int:
     return 128 if has_async else 16
 
 
-def given_back() -> Failure:
+def given_back() -> Release:
     """The outcome of an attempt that ends with its worker."""
-    return Failure("the worker was shut down before the job was done", retry_after=0)
+    return Release("the worker was shut down before the job was done")
 
 
 def run_loop(loop: asyncio.AbstractEventLoop) -> None:
