@@ -47,6 +47,16 @@ choices! {
     }
 }
 
+choices! {
+    /// Where redirects of an endpoint may lead.
+    pub enum Redirects {
+        /// To any server, as in serinin. Another server than the endpoint gets none of the client's headers.
+        Any = "any",
+        /// To the server of the endpoint alone.
+        SameOrigin = "same-origin",
+    }
+}
+
 settings! {
     /// One request to many endpoints, every answer kept.
     pub struct FanoutConfig in "fanout" {
@@ -64,11 +74,13 @@ settings! {
         timeout: Duration = "200ms", reloadable, range "1ms" to "10m";
         /// What part of that time is kept for the write to the store; a quarter of it at most.
         store_reserve: Duration = "5ms", reloadable, range "0ms" to "10s";
-        /// How many requests may be between arrival and reply; those beyond it are answered 503.
+        /// How many requests may be between arrival and reply; those beyond it are answered 503. When replies
+        /// take long, fewer are let in, so that these are quick.
         handlers: usize = 1024, fixed, range 1 to 1000000, unit "requests";
         /// How many endpoints may be asked at once, over all requests, storing included.
         workers: usize = 1024, fixed, range 1 to 1000000, unit "jobs";
-        /// How many more may wait for that; those beyond it are shed and named in the reply.
+        /// How many more may wait for that; those beyond it, and those whose turn would come too late to be
+        /// answered in time, are shed and named in the reply.
         queue: usize = 4096, fixed, range 0 to 1000000, unit "jobs";
         /// How many of the workers one endpoint may have; 0 shares them out equally, at least 8 each.
         /// So an endpoint that hangs does not take them all.
@@ -83,15 +95,17 @@ settings! {
         buffers_max: ByteSize = "256mb", fixed, range "1mb" to "1tb";
         /// Headers of a request that endpoints get besides `Content-Type`.
         forward_headers: Vec<String> = [], fixed;
+        /// Where redirects of an endpoint may lead.
+        redirects: Redirects = "any", fixed;
         /// How many redirects of an endpoint are followed.
         redirects_max: u32 = 10, fixed, range 0 to 20, unit "redirects";
         /// Whether the body of an answer with a status from 400 up is stored, as serinin does.
         keep_error_bodies: bool = true, fixed;
-        /// Failures in a row, without an answer of any kind, after which an endpoint is left alone for a
-        /// while; 0 for never.
+        /// When so many of an endpoint's requests of the last seconds, and most of them, got no answer of any
+        /// kind, it is left alone for a while; 0 for never. What it was asked too late to answer does not count.
         breaker_failures: u32 = 20, reloadable, range 0 to 1000000, unit "failures";
         /// How long it is left alone at first; twice as long after each probe that fails, 30 s at most.
-        breaker_pause: Duration = "1s", reloadable, range "10ms" to "30s";
+        breaker_pause: Duration = "250ms", reloadable, range "10ms" to "30s";
         /// A file of certificates to trust for endpoints with `https`; not set, those of the system.
         ca: Option<PathBuf> = Unset, fixed;
         /// Where answers are kept.

@@ -1,26 +1,28 @@
 //! The configured endpoints, and admission of jobs.
 //!
-//! A job is admitted if its endpoint is not known to be down and neither the endpoint's queue nor the common
-//! one is full. A job that is not admitted is shed at once, and its endpoint is named in the reply. An
+//! A job is admitted if its endpoint is not known to be down, neither the endpoint's queue nor the common one is
+//! full, and its turn is expected to come in time. A job that is not admitted is shed at once, and its endpoint is
+//! named in the reply. An
 //! admitted job waits for one of the endpoint's slots, then for a worker, and holds both until its response
 //! is stored. The slots come first, so jobs of an endpoint that hangs wait without holding workers that other
 //! endpoints need.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::breaker::{Breaker, Pass};
+use crate::breaker::{Breaker, Pass, Tally};
 use crate::client::Place;
 use crate::config::FanoutConfig;
 use crate::deadline::Deadline;
 use crate::endpoints::Endpoints;
 use crate::error::Error;
+use crate::load::{Load, is_in_time};
 use crate::outcome::State;
 use crate::stats::EndpointCounts;
 use crate::target::Target;
@@ -32,8 +34,7 @@ pub struct Endpoint {
     pub(crate) place: Place,
     settings: Settings,
     pub(crate) slots: Arc<Semaphore>,
-    /// Jobs that wait or run.
-    admitted: AtomicUsize,
+    pub(crate) load: Load,
     breaker: Mutex<Breaker>,
     pub(crate) counts: Arc<EndpointCounts>,
 }
@@ -53,20 +54,34 @@ struct Settings {
 /// Why a job is shed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShedReason {
-    /// The endpoint failed too often in a row and gets no requests for a while.
-    Down,
+    /// Most of the endpoint's recent requests failed, so it gets none for a while.
+    Down {
+        tally: Tally,
+        /// Until it is asked again.
+        pause: Duration,
+    },
     /// The endpoint's queue is full.
     EndpointQueueFull,
     /// The queue for all endpoints is full.
     QueueFull,
+    /// Those that wait already take so long that the answer would come too late.
+    TooLate { wait: Duration },
 }
 
 impl ShedReason {
-    pub fn words(self) -> &'static str {
+    pub fn words(self) -> Cow<'static, str> {
         match self {
-            ShedReason::Down => "it is down and left alone for a while",
-            ShedReason::EndpointQueueFull => "too many requests wait for it",
-            ShedReason::QueueFull => "too many requests wait",
+            ShedReason::Down { tally, pause } => {
+                let Tally { requests, failures } = tally;
+                let pause_ms = pause.as_millis();
+                format!("it is down: {failures} of {requests} requests failed; asked again in {pause_ms} ms")
+                    .into()
+            }
+            ShedReason::EndpointQueueFull => "too many requests wait for it".into(),
+            ShedReason::QueueFull => "too many requests wait".into(),
+            ShedReason::TooLate { wait } => {
+                format!("its turn would come too late, in {} ms", wait.as_millis()).into()
+            }
         }
     }
 }
@@ -77,23 +92,25 @@ pub(crate) struct Admission {
     pub(crate) endpoint: Arc<Endpoint>,
     pass: Pass,
     booked: bool,
-    all: Arc<AtomicUsize>,
+    all: Arc<Load>,
 }
 
 impl Endpoint {
-    /// Admits one job, or returns why not. `all` counts the jobs of all endpoints, limited to `all_max`.
+    /// Admits one job, or returns why not. `all` is the load of all endpoints together.
     pub(crate) fn admit(
         self: &Arc<Endpoint>,
         now: Instant,
-        all: &Arc<AtomicUsize>,
-        all_max: usize,
+        all: &Arc<Load>,
     ) -> Result<Admission, ShedReason> {
-        let own_max = self.settings.concurrency + self.settings.queue;
-        if !enter(&self.admitted, own_max) {
+        let wait = self.load.wait().max(all.wait());
+        if !is_in_time(wait, self.load.took(), self.deadline(now).fetch_left(now)) {
+            return Err(ShedReason::TooLate { wait });
+        }
+        if !self.load.enter() {
             return Err(ShedReason::EndpointQueueFull);
         }
-        if !enter(all, all_max) {
-            self.admitted.fetch_sub(1, Ordering::Relaxed);
+        if !all.enter() {
+            self.load.leave();
             return Err(ShedReason::QueueFull);
         }
         let mut admission = Admission {
@@ -102,12 +119,23 @@ impl Endpoint {
             booked: true,
             all: Arc::clone(all),
         };
-        admission.pass = self.breaker.lock().pass(now);
+        let mut breaker = self.breaker.lock();
+        admission.pass = breaker.pass(now);
         admission.booked = admission.pass == Pass::No;
         match admission.pass {
-            Pass::No => Err(ShedReason::Down),
+            Pass::No => {
+                let (tally, pause) = breaker.why_open(now).unwrap_or_default();
+                drop(breaker);
+                Err(ShedReason::Down { tally, pause })
+            }
             Pass::Normal | Pass::Probe => Ok(admission),
         }
+    }
+
+    /// Returns the least time with which it is worth asking: what an answer mostly takes, but never more than half
+    /// of the whole, so that an endpoint that has become faster is found out.
+    pub(crate) fn worth_asking(&self) -> Duration {
+        self.load.took().min(self.settings.timeout / 2)
     }
 
     pub(crate) fn deadline(&self, accepted: Instant) -> Deadline {
@@ -128,8 +156,7 @@ impl Endpoint {
             .settings
             .concurrency
             .saturating_sub(self.slots.available_permits());
-        let admitted = self.admitted.load(Ordering::Relaxed);
-        (running, admitted.saturating_sub(running))
+        (running, self.load.jobs().saturating_sub(running))
     }
 
     /// Returns the URL without credentials and query.
@@ -148,20 +175,17 @@ impl Endpoint {
     }
 }
 
-fn enter(count: &AtomicUsize, max: usize) -> bool {
-    let before = count.fetch_add(1, Ordering::Relaxed);
-    if before >= max {
-        count.fetch_sub(1, Ordering::Relaxed);
-        return false;
-    }
-    true
-}
-
 impl Admission {
-    /// Reports the outcome of the job to the breaker.
-    pub(crate) fn book(&mut self, state: State, now: Instant) {
+    /// Returns the load of all endpoints together.
+    pub(crate) fn all(&self) -> Arc<Load> {
+        Arc::clone(&self.all)
+    }
+
+    /// Reports the outcome of the job to the breaker. A failure of an endpoint that `had` little time is ours.
+    pub(crate) fn book(&mut self, state: State, had: Duration, now: Instant) {
         let failed = match state {
             State::Shed => None,
+            State::Timeout if had < self.endpoint.settings.timeout / 2 => None,
             state => Some(state.is_endpoints_failure()),
         };
         self.booked = true;
@@ -175,8 +199,8 @@ impl Drop for Admission {
             // A probe that was never sent must not block further probes.
             self.endpoint.breaker.lock().book(self.pass, None, Instant::now());
         }
-        self.endpoint.admitted.fetch_sub(1, Ordering::Relaxed);
-        self.all.fetch_sub(1, Ordering::Relaxed);
+        self.endpoint.load.leave();
+        self.all.leave();
     }
 }
 
@@ -251,7 +275,7 @@ impl Settings {
             name: name.into(),
             place: Place::new(self.target.clone(), self.concurrency),
             slots: Arc::new(Semaphore::new(self.concurrency)),
-            admitted: AtomicUsize::new(0),
+            load: Load::new(self.concurrency, self.queue),
             breaker: Mutex::new(Breaker::new(self.breaker_failures, self.breaker_pause)),
             counts,
             settings: self,
@@ -282,16 +306,16 @@ mod tests {
             &[("a", "http://a"), ("b", "http://b")],
             &EndpointSet::default(),
         );
-        let all = Arc::new(AtomicUsize::new(0));
+        let all = Arc::new(Load::new(2, 1));
         let [a, b] = [&set.all[0], &set.all[1]];
         let now = Instant::now();
-        let first = a.admit(now, &all, 3).unwrap();
-        let _second = a.admit(now, &all, 3).unwrap();
-        assert_eq!(a.admit(now, &all, 3).unwrap_err(), ShedReason::EndpointQueueFull);
-        let _third = b.admit(now, &all, 3).unwrap();
-        assert_eq!(b.admit(now, &all, 3).unwrap_err(), ShedReason::QueueFull);
+        let first = a.admit(now, &all).unwrap();
+        let _second = a.admit(now, &all).unwrap();
+        assert_eq!(a.admit(now, &all).unwrap_err(), ShedReason::EndpointQueueFull);
+        let _third = b.admit(now, &all).unwrap();
+        assert_eq!(b.admit(now, &all).unwrap_err(), ShedReason::QueueFull);
         drop(first);
-        a.admit(now, &all, 3).unwrap();
+        a.admit(now, &all).unwrap();
         assert_eq!(a.jobs(), (0, 1));
     }
 
@@ -302,19 +326,64 @@ mod tests {
             ..FanoutConfig::default()
         };
         let set = set(&config, &[("a", "http://a")], &EndpointSet::default());
-        let (all, endpoint) = (Arc::new(AtomicUsize::new(0)), &set.all[0]);
-        let mut admission = endpoint.admit(Instant::now(), &all, 9).unwrap();
-        admission.book(State::Refused, Instant::now());
+        let (all, endpoint) = (Arc::new(Load::new(9, 0)), &set.all[0]);
+        let mut admission = endpoint.admit(Instant::now(), &all).unwrap();
+        admission.book(State::Refused, config.timeout, Instant::now());
         drop(admission);
+        let shed = endpoint.admit(Instant::now(), &all).unwrap_err();
         assert_eq!(
-            endpoint.admit(Instant::now(), &all, 9).unwrap_err(),
-            ShedReason::Down
+            shed.words(),
+            "it is down: 1 of 1 requests failed; asked again in 250 ms"
         );
         assert!(endpoint.is_down());
-        assert_eq!((all.load(Ordering::Relaxed), endpoint.jobs()), (0, (0, 0)));
+        assert_eq!((all.jobs(), endpoint.jobs()), (0, (0, 0)));
         tokio::time::advance(config.breaker_pause).await;
-        drop(endpoint.admit(Instant::now(), &all, 9).unwrap());
-        endpoint.admit(Instant::now(), &all, 9).unwrap();
+        drop(endpoint.admit(Instant::now(), &all).unwrap());
+        endpoint.admit(Instant::now(), &all).unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_job_whose_turn_would_come_too_late_is_shed_at_once() {
+        let config = FanoutConfig {
+            endpoint_concurrency: 1,
+            timeout: Duration::from_millis(200),
+            ..FanoutConfig::default()
+        };
+        let set = set(&config, &[("a", "http://a")], &EndpointSet::default());
+        let (all, endpoint) = (Arc::new(Load::new(99, 99)), &set.all[0]);
+        endpoint.load.learn(Duration::from_millis(50));
+        let mut jobs = Vec::new();
+        let shed = loop {
+            match endpoint.admit(Instant::now(), &all) {
+                Ok(job) => jobs.push(job),
+                Err(reason) => break reason,
+            }
+        };
+        // One runs and two wait: 100 ms, of 195 that an answer may take and 50 that it does.
+        assert_eq!(jobs.len(), 3);
+        assert_eq!(shed.words(), "its turn would come too late, in 100 ms");
+        drop(jobs);
+        endpoint.admit(Instant::now(), &all).unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_time_out_of_an_endpoint_that_had_little_time_is_not_its_failure() {
+        let config = FanoutConfig {
+            breaker_failures: 1,
+            ..FanoutConfig::default()
+        };
+        let set = set(&config, &[("a", "http://a")], &EndpointSet::default());
+        let (all, endpoint) = (Arc::new(Load::new(9, 0)), &set.all[0]);
+        let mut admission = endpoint.admit(Instant::now(), &all).unwrap();
+        admission.book(State::Timeout, config.timeout / 3, Instant::now());
+        assert!(!endpoint.is_down());
+        let mut admission = endpoint.admit(Instant::now(), &all).unwrap();
+        admission.book(
+            State::Timeout,
+            config.timeout - config.store_reserve,
+            Instant::now(),
+        );
+        assert!(endpoint.is_down());
     }
 
     #[tokio::test]

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::task::TaskTracker;
 
 use crate::client::{Fetch, FetchError, Fetched, Held};
 use crate::deadline::{Deadline, Receipt};
 use crate::endpoint::{Admission, Endpoint};
+use crate::load::Load;
 use crate::outcome::{Outcome, State};
 use crate::request::Outgoing;
 use crate::stats::EndpointCounts;
@@ -19,6 +21,9 @@ use crate::store::Answer;
 pub(crate) struct JobContext {
     pub(crate) fetch: Arc<dyn Fetch>,
     pub(crate) workers: Arc<Semaphore>,
+    /// Calls whose deadline has passed and that are read to their end, so that their connection can be used again.
+    pub(crate) late_calls: Arc<Semaphore>,
+    pub(crate) late_tasks: TaskTracker,
     pub(crate) keep_error_bodies: bool,
 }
 
@@ -37,16 +42,35 @@ pub(crate) struct JobPermits {
     _held: Option<Held>,
 }
 
+/// A turn: held from when the endpoint is asked until the answer is stored. Its length is what others wait for.
 struct WorkerPermits {
+    endpoint: Arc<Endpoint>,
+    all: Arc<Load>,
+    asked: Instant,
     _slot: OwnedSemaphorePermit,
     _worker: OwnedSemaphorePermit,
 }
+
+impl Drop for WorkerPermits {
+    fn drop(&mut self) {
+        let took = self.asked.elapsed();
+        self.endpoint.load.learn(took);
+        self.all.learn(took);
+    }
+}
+
+/// How long a call may go on after its deadline. An answer that is about to come costs less than a new connection;
+/// one that does not come is not waited for.
+const LATE_MAX: Duration = Duration::from_millis(500);
 
 /// How far a job has come, to report where its time went.
 #[derive(Clone, Copy)]
 enum Stage {
     Queued,
-    Asked,
+    /// Its turn came with too little time left.
+    TooLate,
+    /// Asked with this much time left.
+    Asked(Duration),
 }
 
 /// Runs the job. Ends by the fetch deadline.
@@ -60,38 +84,38 @@ pub(crate) async fn run(
     let endpoint = Arc::clone(&admission.endpoint);
     let mut stage = Stage::Queued;
     let mut worker_permits = None;
-    let result = {
-        let work = async {
-            worker_permits = Some(WorkerPermits {
-                _slot: acquire(&endpoint.slots).await,
-                _worker: acquire(&context.workers).await,
-            });
-            stage = Stage::Asked;
-            context
-                .fetch
-                .fetch(&endpoint.place, &outgoing, deadline.fetch_by())
-                .await
-        };
-        if deadline.fetch_left(Instant::now()).is_zero() {
-            None
-        } else {
-            timeout_at(deadline.fetch_by(), work).await.ok()
+    let result = match take_turn(&admission, deadline, &context).await {
+        None => None,
+        Some(permits) => {
+            let left = deadline.fetch_left(permits.asked);
+            worker_permits = Some(permits);
+            if left < endpoint.worth_asking() {
+                stage = Stage::TooLate;
+                None
+            } else {
+                stage = Stage::Asked(left);
+                ask(&endpoint, &outgoing, deadline, &context).await
+            }
         }
     };
     let now = Instant::now();
     let took = deadline.elapsed(now);
     let (outcome, fetched) = match (result, stage) {
         (None, Stage::Queued) => (timed_out(took, "its turn did not come in time"), None),
-        (None, Stage::Asked) => (timed_out(took, "no whole answer came in time"), None),
+        (None, Stage::TooLate) => (
+            timed_out(took, "its turn came too late for an answer in time"),
+            None,
+        ),
+        (None, Stage::Asked(_)) => (timed_out(took, "no whole answer came in time"), None),
         (Some(Err(error)), _) => (failed(error, Outcome::new(State::Refused, took)), None),
         (Some(Ok(fetched)), _) => (answered(&fetched, Outcome::new(State::Ok, took)), Some(fetched)),
     };
     match stage {
         // A job that got no worker in time says nothing about the endpoint.
-        Stage::Queued => admission.book(State::Shed, now),
-        Stage::Asked => {
+        Stage::Queued | Stage::TooLate => admission.book(State::Shed, Duration::ZERO, now),
+        Stage::Asked(had) => {
             endpoint.counts.latency.record(took);
-            admission.book(outcome.state, now);
+            admission.book(outcome.state, had, now);
         }
     }
     let (body, held) = match fetched {
@@ -106,6 +130,59 @@ pub(crate) async fn run(
         _held: held,
     };
     finished(&endpoint, outcome, body, deadline, receipt, permits)
+}
+
+/// Waits for one of the endpoint's slots and for a worker; `None` if they do not come by the deadline.
+async fn take_turn(admission: &Admission, deadline: Deadline, context: &JobContext) -> Option<WorkerPermits> {
+    let endpoint = &admission.endpoint;
+    if deadline.fetch_left(Instant::now()).is_zero() {
+        return None;
+    }
+    let permits = async {
+        let slot = acquire(&endpoint.slots).await;
+        let worker = acquire(&context.workers).await;
+        WorkerPermits {
+            endpoint: Arc::clone(endpoint),
+            all: admission.all(),
+            asked: Instant::now(),
+            _slot: slot,
+            _worker: worker,
+        }
+    };
+    timeout_at(deadline.fetch_by(), permits).await.ok()
+}
+
+/// Asks the endpoint; `None` if it has not answered by the deadline. The call then goes on for a while without the
+/// job, if there are not too many like it: a connection with half of an answer in it can only be closed, and when many
+/// answers are late, new connections for all of them would make further ones late.
+async fn ask(
+    endpoint: &Arc<Endpoint>,
+    outgoing: &Arc<Outgoing>,
+    deadline: Deadline,
+    context: &Arc<JobContext>,
+) -> Option<Result<Fetched, FetchError>> {
+    let call = {
+        let (endpoint, outgoing, fetch) = (
+            Arc::clone(endpoint),
+            Arc::clone(outgoing),
+            Arc::clone(&context.fetch),
+        );
+        async move { fetch.fetch(&endpoint.place, &outgoing, deadline.fetch_by()).await }
+    };
+    let mut call = Box::pin(call);
+    match timeout_at(deadline.fetch_by(), &mut call).await {
+        Ok(result) => Some(result),
+        Err(_) => {
+            if let Ok(permit) = Arc::clone(&context.late_calls).try_acquire_owned() {
+                context.late_tasks.spawn(async move {
+                    let _permit = permit;
+                    // Nobody is interested in what it brings.
+                    drop(timeout(LATE_MAX, call).await);
+                });
+            }
+            None
+        }
+    }
 }
 
 /// Returns the result of a job that is cut short because the process ends.
@@ -159,6 +236,10 @@ fn failed(error: FetchError, mut outcome: Outcome) -> Outcome {
         FetchError::TooLarge(reason) => {
             outcome.state = State::TooLarge;
             outcome.with_detail(reason)
+        }
+        FetchError::LongQuery => {
+            outcome.state = State::Shed;
+            outcome.with_detail("the request's query is too long to be added to the endpoint's URL")
         }
         FetchError::NoMemory => {
             outcome.state = State::Shed;

@@ -16,6 +16,8 @@ pub mod serinin;
 
 mod breaker;
 mod deadline;
+mod handlers;
+mod load;
 mod outcome;
 
 mod server;
@@ -47,8 +49,9 @@ pub mod metrics;
 mod stats;
 mod traced;
 
+pub use breaker::Tally;
 pub use client::{Fetch, FetchError, Fetched, Place};
-pub use config::{FanoutConfig, NodeChoice, RequestIdKind, StoreKind};
+pub use config::{FanoutConfig, NodeChoice, Redirects, RequestIdKind, StoreKind};
 pub use deadline::Receipt;
 pub use endpoint::{Endpoint, EndpointSet, ShedReason};
 pub use endpoints::{ENDPOINTS_MAX, EndpointConfig, Endpoints};

@@ -20,6 +20,7 @@ pub struct FanoutStats {
     pub turned_away: Vec<(&'static str, u64)>,
     /// Requests between arrival and reply, requests in progress, jobs in progress.
     pub handlers: u64,
+    pub handlers_limit: u64,
     pub requests: u64,
     pub jobs: u64,
     pub store: StoreStats,
@@ -107,6 +108,11 @@ fn encode_gauges(encoder: &mut DescriptorEncoder<'_>, stats: &FanoutStats) -> fm
             "nagaya_fanout_handlers_busy",
             "Requests between arrival and reply.",
             stats.handlers,
+        ),
+        (
+            "nagaya_fanout_handlers_limit",
+            "Requests that may be between arrival and reply at the moment.",
+            stats.handlers_limit,
         ),
         (
             "nagaya_fanout_requests_open",

@@ -13,6 +13,11 @@ pub(crate) const COMPLETE: &str = "_complete";
 /// Prefix of an endpoint's name for the field with its outcome.
 pub(crate) const OUTCOME_PREFIX: &str = "_outcome:";
 
+/// Returns whether a field is one of ours, which endpoints cannot be named as.
+pub(crate) fn is_ours(name: &str) -> bool {
+    name == ENDPOINTS || name == COMPLETE || name.starts_with(OUTCOME_PREFIX)
+}
+
 /// The kind of store, as far as names are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {

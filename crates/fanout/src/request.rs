@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, USER_AGENT};
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
 use http_body_util::Full;
 use nagaya_http_kit::server::Kept;
@@ -18,6 +18,15 @@ pub const ID_HEADER: &str = "nagaya-request-id";
 pub const DEADLINE_HEADER: &str = "nagaya-deadline-ms";
 /// Lists the fan-outs that the request has passed. A fan-out that finds itself in it stops the request.
 pub const VIA_HEADER: &str = "nagaya-fanout-via";
+
+/// Headers that say nothing about the client but what its body is.
+const NOT_THE_CLIENTS: [&str; 5] = [
+    "accept-encoding",
+    "user-agent",
+    "content-type",
+    ID_HEADER,
+    VIA_HEADER,
+];
 
 const AGENT: &str = concat!("nagaya-fanout/", env!("CARGO_PKG_VERSION"));
 
@@ -77,8 +86,14 @@ impl Outgoing {
     }
 
     /// Builds the request for one endpoint. HTTP/1.1 names the host in a header, HTTP/2 in the URI.
-    pub(crate) fn build(&self, target: &Target, version: Version, left: Duration) -> Request<Full<Bytes>> {
-        let path = target.path_with(self.query.as_deref());
+    /// `None` if its query does not fit in.
+    pub(crate) fn build(
+        &self,
+        target: &Target,
+        version: Version,
+        left: Duration,
+    ) -> Option<Request<Full<Bytes>>> {
+        let path = target.path_with(self.query.as_deref())?;
         let mut request = Request::new(Full::new(self.body.clone()));
         *request.method_mut() = self.method.clone();
         *request.headers_mut() = self.headers.clone();
@@ -95,7 +110,7 @@ impl Outgoing {
             Version::HTTP_2 => target.absolute(path),
             _ => Uri::from(path),
         };
-        request
+        Some(request)
     }
 
     /// Returns what may be sent to a redirect target: nothing that was meant for the endpoint alone.
@@ -109,8 +124,14 @@ impl Outgoing {
             next.headers.remove(CONTENT_TYPE);
         }
         if !same_origin {
-            next.headers.remove(AUTHORIZATION);
-            next.headers.remove(COOKIE);
+            // What the client sent was meant for the endpoint; any of it may be a secret.
+            let ours = |name: &HeaderName| {
+                NOT_THE_CLIENTS.contains(&name.as_str()) || traced::HEADERS.contains(name)
+            };
+            let names: Vec<HeaderName> = next.headers.keys().filter(|name| !ours(name)).cloned().collect();
+            for name in names {
+                next.headers.remove(name);
+            }
         }
         next
     }
@@ -148,6 +169,7 @@ mod tests {
             Version::HTTP_11,
             Duration::from_millis(7),
         );
+        let request = request.unwrap();
         assert_eq!(request.uri(), "/p?a=1");
         let header = |name: &str| request.headers().get(name).map(|value| value.to_str().unwrap());
         assert_eq!(header("host"), Some("h:81"));
@@ -164,14 +186,20 @@ mod tests {
 
     #[test]
     fn redirects_get_what_go_would_send() {
-        let sent = headers(&[("content-type", "text/x"), ("authorization", "secret")]);
-        let allowed = [AUTHORIZATION];
+        let sent = headers(&[
+            ("content-type", "text/x"),
+            ("authorization", "secret"),
+            ("x-api-key", "secret"),
+        ]);
+        let allowed = [AUTHORIZATION, HeaderName::from_static("x-api-key")];
         let post = Outgoing::new(Method::POST, Some("a=1"), "body".into(), &sent, &allowed);
         let seen = post.for_redirect(302, true);
         assert_eq!((seen.method, seen.body.len(), seen.query), (Method::GET, 0, None));
         assert!(seen.headers.contains_key("authorization"));
         let kept = post.for_redirect(307, false);
         assert_eq!((kept.method, kept.body.len()), (Method::POST, 4));
-        assert!(!kept.headers.contains_key("authorization"));
+        let mut names: Vec<&str> = kept.headers.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["accept-encoding", "content-type", "user-agent"]);
     }
 }

@@ -20,11 +20,11 @@ use crate::endpoint::Admission;
 use crate::job::{self, Done, JobContext};
 use crate::live::Working;
 use crate::log_limiter::LogLimiter;
-use crate::outcome::State;
+use crate::outcome::{Outcome, State};
 use crate::recent::Track;
 use crate::request::Outgoing;
 use crate::stats::{Counts, EndpointCounts, add};
-use crate::store::{Batch, Store, StoreError, Written};
+use crate::store::{Answer, Batch, Store, StoreError, Written};
 use crate::traced;
 
 /// How long after a batch's last deadline we try to record that something failed. Bodies are no longer
@@ -213,6 +213,29 @@ impl Runner {
         }
         if let Err(error) = self.store.write(&batch).await {
             tracing::debug!(error = error.chain(), "the failure could not be recorded either");
+        }
+    }
+
+    /// Records that nobody was asked, for a request that may be stored though its client was told that it is not.
+    /// Tried once: who reads it finds it either so or not at all, or, should this fail, without any outcome.
+    pub(crate) async fn mark_refused(&self, id: &Arc<str>, jobs: &[Admission]) {
+        let by = Instant::now() + RECORD_GRACE;
+        let outcome = Outcome::new(State::Shed, Duration::ZERO);
+        let outcome = outcome.with_detail("the request was refused, because it was not stored in time");
+        let answers = jobs.iter().map(|job| Answer {
+            name: Arc::clone(&job.endpoint.name),
+            outcome: outcome.clone(),
+            body: None,
+            by,
+            by_store_ms: None,
+        });
+        let batch = Batch {
+            id: Arc::clone(id),
+            answers: answers.collect(),
+            complete_ms: Some(0),
+        };
+        if let Err(error) = self.store.write(&batch).await {
+            tracing::debug!(error = error.chain(), "the refusal could not be recorded");
         }
     }
 

@@ -1,14 +1,14 @@
 //! Accepts requests: assigns an id, selects the endpoints, stores the request and starts its task.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, Method};
 use nagaya_clock::{Clock, SystemClock};
 use nagaya_ids::mint::MintError;
-use parking_lot::RwLock;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -21,9 +21,11 @@ use crate::deadline::Receipt;
 use crate::endpoint::{Admission, EndpointSet, ShedReason};
 use crate::endpoints::Endpoints;
 use crate::error::Error;
+use crate::handlers::Handlers;
 use crate::ids::IdSource;
 use crate::job::JobContext;
 use crate::live::Live;
+use crate::load::Load;
 use crate::log_limiter::LogLimiter;
 use crate::outcome::{Outcome, State};
 use crate::read_back::show;
@@ -46,9 +48,9 @@ pub struct Fanout {
     pub(crate) live: Arc<Live>,
     recent: Arc<Recent>,
     ids: IdSource,
-    handlers: Arc<Semaphore>,
-    /// Jobs of all endpoints, waiting or running.
-    jobs: Arc<AtomicUsize>,
+    handlers: Arc<Mutex<Handlers>>,
+    /// The jobs of all endpoints.
+    load: Arc<Load>,
     /// One task per request in progress.
     tasks: TaskTracker,
     /// Cancelled when readers must not wait any longer.
@@ -57,8 +59,32 @@ pub struct Fanout {
     name: String,
 }
 
+/// Calls that may go on after their deadline, to save their connections.
+const LATE_CALLS_MAX: usize = 256;
+
 /// Permission for a request to be between arrival and reply.
-pub(crate) type Handler = OwnedSemaphorePermit;
+pub(crate) struct Handler {
+    handlers: Arc<Mutex<Handlers>>,
+    since: Instant,
+    has_replied: bool,
+}
+
+impl Handler {
+    /// The request is stored, and its client is told so.
+    fn replied(mut self) {
+        let now = Instant::now();
+        self.has_replied = true;
+        self.handlers.lock().replied(now - self.since, now);
+    }
+}
+
+impl Drop for Handler {
+    fn drop(&mut self) {
+        if !self.has_replied {
+            self.handlers.lock().leave();
+        }
+    }
+}
 
 /// A client's request, and what endpoints receive of it.
 pub(crate) struct Arrival {
@@ -115,9 +141,17 @@ impl Fanout {
         config.check()?;
         let endpoints = EndpointSet::new(&config, &config.endpoints, &EndpointSet::default())?;
         let permits = |count: usize| Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS)));
+        if endpoints
+            .iter()
+            .any(|endpoint| endpoint.place.target.origin.https)
+        {
+            fetch.prepare_tls();
+        }
         let context = JobContext {
             fetch,
             workers: permits(config.workers),
+            late_calls: permits(LATE_CALLS_MAX),
+            late_tasks: TaskTracker::new(),
             keep_error_bodies: config.keep_error_bodies,
         };
         let runner = Runner {
@@ -135,8 +169,8 @@ impl Fanout {
             live: Arc::default(),
             recent: Arc::default(),
             ids,
-            handlers: permits(config.handlers),
-            jobs: Arc::default(),
+            handlers: Arc::new(Mutex::new(Handlers::new(config.handlers, Instant::now()))),
+            load: Arc::new(Load::new(config.workers, config.queue)),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             name: Uuid::new_v4().simple().to_string(),
@@ -162,7 +196,11 @@ impl Fanout {
 
     fn use_endpoints(&self, config: &FanoutConfig, endpoints: &Endpoints) -> Result<(), Error> {
         let mut current = self.endpoints.write();
-        *current = Arc::new(EndpointSet::new(config, endpoints, &current)?);
+        let next = EndpointSet::new(config, endpoints, &current)?;
+        if next.iter().any(|endpoint| endpoint.place.target.origin.https) {
+            self.runner.context.fetch.prepare_tls();
+        }
+        *current = Arc::new(next);
         Ok(())
     }
 
@@ -182,11 +220,12 @@ impl Fanout {
     /// Returns the number of requests between arrival and reply, of requests in progress, and of jobs in
     /// progress.
     pub fn in_flight(&self) -> (usize, usize, usize) {
-        let handlers = self
-            .config
-            .handlers
-            .saturating_sub(self.handlers.available_permits());
-        (handlers, self.live.len(), self.jobs.load(Ordering::Relaxed))
+        (self.handlers.lock().busy(), self.live.len(), self.load.jobs())
+    }
+
+    /// Returns how many requests may be between arrival and reply at the moment.
+    pub fn handlers_limit(&self) -> usize {
+        self.handlers.lock().limit()
     }
 
     /// Returns the number of busy workers.
@@ -219,7 +258,11 @@ impl Fanout {
 
     /// Returns a handler permit unless all are taken.
     pub(crate) fn handler(&self) -> Option<Handler> {
-        Arc::clone(&self.handlers).try_acquire_owned().ok()
+        self.handlers.lock().enter().then(|| Handler {
+            handlers: Arc::clone(&self.handlers),
+            since: Instant::now(),
+            has_replied: false,
+        })
     }
 
     /// Returns whether a request has been here before, or has passed too many fan-outs.
@@ -313,11 +356,10 @@ impl Fanout {
     /// Selects the endpoints to contact.
     fn admit(&self, set: &EndpointSet) -> (Vec<Admission>, Vec<(Arc<str>, ShedReason)>) {
         let now = Instant::now();
-        let jobs_max = self.config.workers.saturating_add(self.config.queue);
         let mut jobs = Vec::with_capacity(set.iter().len());
         let mut shed = Vec::new();
         for endpoint in set.iter() {
-            match endpoint.admit(now, &self.jobs, jobs_max) {
+            match endpoint.admit(now, &self.load) {
                 Ok(admission) => jobs.push(admission),
                 Err(reason) => {
                     endpoint.counts.count(State::Shed);
@@ -375,20 +417,19 @@ impl RequestTask {
     /// handler permit meanwhile. So a store that hangs soon holds all permits, and further requests are
     /// rejected at once.
     async fn run(mut self) {
-        let written = self.store().await;
-        drop(self.handler);
-        let store_ms = match written {
+        let store_ms = match self.store().await {
             Ok(store_ms) => store_ms,
             Err(reason) => {
                 // The client may have disconnected.
                 let _ = self.tell.send(Err(reason));
-                return;
+                return self.runner.mark_refused(&self.record.id, &self.jobs).await;
             }
         };
         if self.decided.swap(true, Ordering::AcqRel) {
             tracing::debug!("request stored too late, not running it");
-            return;
+            return self.runner.mark_refused(&self.record.id, &self.jobs).await;
         }
+        self.handler.replied();
         let id = self.record.id;
         add(&self.runner.counts.accepted, 1);
         self.outgoing.identify(&id, &self.via);

@@ -1,8 +1,11 @@
 //! The pages under `docs/` that are made from the code.
 
+use std::collections::BTreeMap;
+
 use nagaya_config::{reference_page, sample_file};
 
 use crate::app::settings::sections;
+use crate::http::RIGHTS;
 
 const REFERENCE_INTRODUCTION: &str = "\
 # Settings
@@ -32,4 +35,62 @@ pub fn config_page() -> String {
 /// `docs/nagaya.sample.toml`.
 pub fn sample_config() -> String {
     format!("{SAMPLE_INTRODUCTION}{}", sample_file(&sections()))
+}
+
+/// The tables of `docs/security.md` that tell who may do what, from the data that tests walk.
+pub fn rights_tables() -> String {
+    let http = [nagaya_jobs_api::RIGHTS, RIGHTS];
+    format!(
+        "### Routes, pages and gRPC methods\n\n{}\n### Commands of the room\n\n{}",
+        route_table(&http),
+        nagaya_commands::rights::markdown()
+    )
+}
+
+/// The callers of the matrices, in the order of their columns.
+const CALLERS: [&str; 9] = [
+    "no token",
+    "unknown token",
+    "`read`",
+    "`enqueue`",
+    "`work`",
+    "`admin`",
+    "another tenant",
+    "bound to another queue",
+    "revoked token",
+];
+/// The column of the caller who may do everything.
+const ADMIN: usize = 5;
+
+/// Writes matrices as one table, routes with the same answers in one row. What an administrator is answered is the
+/// answer of the route itself, so whoever is answered the same has been let in.
+fn route_table(matrices: &[&str]) -> String {
+    let mut groups: BTreeMap<Vec<String>, Vec<String>> = BTreeMap::new();
+    let rows = matrices.iter().flat_map(|matrix| matrix.lines());
+    for row in rows.filter(|row| !row.starts_with('#') && !row.starts_with("METHOD")) {
+        let words: Vec<&str> = row.split_whitespace().collect();
+        let Some((route, answers)) = words.split_at_checked(2) else {
+            continue;
+        };
+        let own = answers.get(ADMIN).copied().unwrap_or_default();
+        let lets_in = !["401", "403"].contains(&own);
+        let tell = |answer: &&str| match *answer {
+            answer if answer == own && lets_in => "yes".to_owned(),
+            answer => answer.to_owned(),
+        };
+        let told = answers.iter().map(tell).collect();
+        groups
+            .entry(told)
+            .or_default()
+            .push(format!("`{}`", route.join(" ")));
+    }
+    let mut text = format!(
+        "| routes | {} |\n|---|{}\n",
+        CALLERS.join(" | "),
+        "---|".repeat(CALLERS.len())
+    );
+    for (answers, routes) in groups {
+        text += &format!("| {} | {} |\n", routes.join(", "), answers.join(" | "));
+    }
+    text
 }

@@ -24,4 +24,4 @@ mod token;
 
 pub use app::{readiness, service, settings};
 pub use cli::{command_line, run};
-pub use http::{Needs, Right, rights};
+pub use http::{Needs, RIGHTS, Right, rights};

@@ -83,6 +83,7 @@ pub struct HttpMetrics {
     latency: Family<RouteLabels, Histogram>,
     pub connections_open: Gauge,
     pub connections_refused: Counter,
+    pub connections_displaced: Counter,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -138,6 +139,7 @@ impl HttpMetrics {
             latency: Family::new_with_constructor(|| Histogram::new(LATENCY_BUCKETS)),
             connections_open: Gauge::default(),
             connections_refused: Counter::default(),
+            connections_displaced: Counter::default(),
         };
         registry.register("requests", "Requests answered", metrics.requests.clone());
         registry.register_with_unit(
@@ -155,6 +157,11 @@ impl HttpMetrics {
             "connections_refused",
             "Connections answered 503 because the limit was reached",
             metrics.connections_refused.clone(),
+        );
+        registry.register(
+            "connections_displaced",
+            "Connections closed while they waited for their client, because a newcomer needed the place",
+            metrics.connections_displaced.clone(),
         );
         metrics
     }

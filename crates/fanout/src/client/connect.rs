@@ -30,8 +30,8 @@ const WINDOW_BYTES: u32 = 256 * 1024;
 
 pub(crate) struct Connector {
     ca: Option<PathBuf>,
-    /// Created for the first `https` endpoint.
-    tls: OnceLock<Result<TlsConnector, String>>,
+    /// Made when there are `https` endpoints, or for the first redirect to one.
+    tls: Arc<OnceLock<Result<TlsConnector, String>>>,
     lookups: Arc<Semaphore>,
     /// The tasks that drive the connections. Each ends when its connection is dropped.
     drivers: TaskTracker,
@@ -41,7 +41,7 @@ impl Connector {
     pub(crate) fn new(ca: Option<PathBuf>) -> Connector {
         Connector {
             ca,
-            tls: OnceLock::new(),
+            tls: Arc::default(),
             lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)),
             drivers: TaskTracker::new(),
         }
@@ -53,10 +53,7 @@ impl Connector {
         if !origin.https {
             return self.http1(stream).await;
         }
-        let connector = self.tls.get_or_init(|| tls_connector(self.ca.as_deref()));
-        let connector = connector
-            .as_ref()
-            .map_err(|reason| FetchError::Refused(format!("tls: {reason}")))?;
+        let connector = self.tls().await?;
         let name = tls::server_name(&origin.host);
         let name = name.map_err(|error| FetchError::Refused(format!("tls: {error}")))?;
         let stream = connector.connect(name, stream).await;
@@ -64,6 +61,27 @@ impl Connector {
         match stream.get_ref().1.alpn_protocol() {
             Some(b"h2") => self.http2(stream).await,
             _ => self.http1(stream).await,
+        }
+    }
+
+    /// Reads the certificates to trust, which takes some ten milliseconds.
+    pub(super) fn prepare_tls(&self) {
+        self.tls.get_or_init(|| tls_connector(self.ca.as_deref()));
+    }
+
+    async fn tls(&self) -> Result<&TlsConnector, FetchError> {
+        if self.tls.get().is_none() {
+            let (tls, ca) = (Arc::clone(&self.tls), self.ca.clone());
+            let made = move || {
+                tls.get_or_init(|| tls_connector(ca.as_deref()));
+            };
+            let made = tokio::task::spawn_blocking(made).await;
+            made.map_err(|error| FetchError::Refused(format!("tls: {error}")))?;
+        }
+        match self.tls.get() {
+            Some(Ok(connector)) => Ok(connector),
+            Some(Err(reason)) => Err(FetchError::Refused(format!("tls: {reason}"))),
+            None => Err(FetchError::Refused("tls: it is not ready".to_owned())),
         }
     }
 

@@ -14,7 +14,7 @@ use http::{Method, Response};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
-use crate::config::FanoutConfig;
+use crate::config::{FanoutConfig, Redirects};
 use crate::request::Outgoing;
 use crate::target::Target;
 
@@ -40,6 +40,8 @@ pub enum FetchError {
     /// The server does not accept connections or does not speak HTTP; the text says which.
     Refused(String),
     TooLarge(&'static str),
+    /// The client's query and the endpoint's URL together are longer than a URL may be. Nothing was sent.
+    LongQuery,
     /// The memory budget for bodies is used up.
     NoMemory,
     /// Too many redirects, or one that leads nowhere; with the status of the last one.
@@ -48,6 +50,9 @@ pub enum FetchError {
 
 /// Fetches responses. Cancel safe: dropping the call drops its connection.
 pub trait Fetch: Send + Sync + 'static {
+    /// Gets ready for endpoints with `https`, so that the first call to one does not have to. May take some time.
+    fn prepare_tls(&self) {}
+
     fn fetch<'a>(
         &'a self,
         place: &'a Place,
@@ -76,6 +81,7 @@ pub(crate) struct HttpClient {
     buffers: Arc<Buffers>,
     body_max: usize,
     unpacked_max: usize,
+    redirects: Redirects,
     redirects_max: u32,
 }
 
@@ -87,6 +93,7 @@ impl HttpClient {
             buffers: Arc::new(Buffers::new(config.buffers_max.as_usize())),
             body_max: config.body_max.as_usize(),
             unpacked_max: config.unpacked_max.as_usize(),
+            redirects: config.redirects,
             redirects_max: config.redirects_max,
         }
     }
@@ -105,6 +112,9 @@ impl HttpClient {
         for _ in 0..self.redirects_max {
             let next = target.follow(&location).ok_or(FetchError::Redirects(status))?;
             let same_origin = next.origin == target.origin;
+            if !same_origin && self.redirects == Redirects::SameOrigin {
+                return Err(FetchError::Redirects(status));
+            }
             outgoing = outgoing.for_redirect(status, same_origin);
             target = next;
             // A redirect to another server uses an unpooled connection, so that an endpoint cannot fill our
@@ -158,7 +168,10 @@ impl HttpClient {
             };
             let left = by.saturating_duration_since(Instant::now());
             let version = transport.version();
-            match transport.send(outgoing.build(target, version, left)).await {
+            let request = outgoing
+                .build(target, version, left)
+                .ok_or(FetchError::LongQuery)?;
+            match transport.send(request).await {
                 Ok(response) => {
                     let step = self.receive(response).await?;
                     pool.put_back(transport, Instant::now());
@@ -210,6 +223,10 @@ impl Step {
 }
 
 impl Fetch for HttpClient {
+    fn prepare_tls(&self) {
+        self.connector.prepare_tls();
+    }
+
     fn fetch<'a>(
         &'a self,
         place: &'a Place,

@@ -89,7 +89,11 @@ async fn fan_out(
     // Only now: a client that is slow with its body must not keep others from being handled.
     let Some(handler) = fanout.handler() else {
         counts.reject(RejectReason::Busy);
-        let detail = "all handlers that `fanout.handlers` allows are busy; try again later";
+        let (busy, max) = (fanout.in_flight().0, fanout.config.handlers);
+        let detail = format!(
+            "{busy} requests are being taken in, and no more can be now: `fanout.handlers` allows {max}, and fewer \
+             while replies take long; try again later"
+        );
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail));
     };
     let via = head
@@ -263,7 +267,12 @@ mod tests {
     fn problems_are_as_recorded() {
         let refusals = [
             Refusal::NoEndpoints,
-            Refusal::AllShed(vec![("a".into(), ShedReason::Down)]),
+            Refusal::AllShed(vec![(
+                "a".into(),
+                ShedReason::TooLate {
+                    wait: std::time::Duration::from_millis(7),
+                },
+            )]),
             Refusal::NoId(MintError::NoNumber),
             Refusal::Store {
                 id: "17".into(),

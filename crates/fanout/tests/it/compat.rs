@@ -168,7 +168,7 @@ async fn memcached_has_serinins_keys_on_serinins_servers() {
 }
 
 /// The value of a key on one server, with flags 0.
-fn memcached_get(server: &Memcached, key: &str) -> Option<String> {
+pub(crate) fn memcached_get(server: &Memcached, key: &str) -> Option<String> {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
     stream

@@ -12,7 +12,7 @@ async fn an_answer_well_within_its_time_is_stored_and_one_well_beyond_is_not() {
     let after = |ms| Behaviour::SayAfter(Duration::from_millis(ms), "fine".into());
     let [early, late] = [
         Scripted::start(after(100)).await,
-        Scripted::start(after(900)).await,
+        Scripted::start(after(1500)).await,
     ];
     let mut config = config(&[("early", early.url()), ("late", late.url())]);
     config.timeout = Duration::from_millis(500);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use nagaya_config::ByteSize;
-use nagaya_fanout::FanoutConfig;
+use nagaya_fanout::{FanoutConfig, Redirects};
 use serde_json::Value;
 
 use crate::fan::{Fan, config, state};
@@ -157,6 +157,60 @@ async fn redirects_are_followed_to_their_end() {
     let outcome = outcome_with(Behaviour::Send(answer_with(302, &location, b"")), |_| ()).await;
     assert_eq!(outcome["body"], "there");
     assert!(target.seen()[0].line.starts_with("GET /x "));
+}
+
+#[tokio::test]
+async fn what_a_client_sends_does_not_follow_a_redirect_to_another_server() {
+    let elsewhere = Scripted::saying("there").await;
+    let location = format!("location: {}/x\r\n", elsewhere.url());
+    let endpoint = Scripted::start(Behaviour::Send(answer_with(302, &location, b""))).await;
+    let mut config = config(&[("a", endpoint.url())]);
+    config.forward_headers = vec!["x-api-key".to_owned()];
+    let fan = Fan::start(config).await;
+    let answer = fan.send("GET / HTTP/1.1\r\nx-api-key: secret", b"").await;
+    fan.finished(answer.json()["request_id"].as_str().unwrap()).await;
+    assert_eq!(endpoint.seen()[0].header("x-api-key").as_deref(), Some("secret"));
+    let seen = &elsewhere.seen()[0];
+    assert_eq!(seen.header("x-api-key"), None);
+    assert!(seen.header("nagaya-request-id").is_some());
+}
+
+#[tokio::test]
+async fn redirects_can_be_kept_to_the_endpoints_own_server() {
+    let elsewhere = Scripted::saying("there").await;
+    let location = format!("location: {}/x\r\n", elsewhere.url());
+    let behaviour = Behaviour::Send(answer_with(302, &location, b""));
+    let outcome = outcome_with(behaviour, |config| config.redirects = Redirects::SameOrigin).await;
+    check(&outcome, "http_error", "redirects");
+    assert!(elsewhere.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_query_that_does_not_fit_into_the_endpoints_url_is_told() {
+    let [long, short] = [Scripted::saying("fine").await, Scripted::saying("fine").await];
+    let own = format!("{}/?own={}", long.url(), "o".repeat(300));
+    let fan = Fan::start(config(&[("long", own), ("short", short.url())])).await;
+    let answer = fan.get(&format!("/?q={}", "q".repeat(65_300))).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let request = fan.finished(answer.json()["request_id"].as_str().unwrap()).await;
+    check(&request["results"]["long"], "shed", "too long");
+    assert_eq!(state(&request, "short"), "ok");
+    assert!(long.seen().is_empty(), "it would have got another question");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_are_a_little_late_do_not_cost_a_connection_each() {
+    let endpoint = Scripted::start(Behaviour::SayAfter(Duration::from_millis(250), "late".into())).await;
+    let mut config = config(&[("a", endpoint.url())]);
+    config.timeout = Duration::from_millis(200);
+    let fan = Fan::start(config).await;
+    let first = fan.whole().await;
+    for _ in 0..10 {
+        assert_eq!(state(&fan.whole().await, "a"), "timeout");
+    }
+    assert!(endpoint.connections().0 <= 4, "{:?}", endpoint.connections());
+    let later = fan.finished(first["request_id"].as_str().unwrap()).await;
+    assert_eq!(later["results"], first["results"], "nothing appears later");
 }
 
 #[tokio::test]

@@ -70,7 +70,8 @@ async fn all_endpoints_dead_at_full_load_grow_nothing() {
         }
         most
     });
-    assert!(most.0 <= 64 && most.1 <= 64, "{most:?}");
+    // A request outlives its last job by a moment, and there are 20 senders.
+    assert!(most.0 <= 64 + 20 && most.1 <= 64, "{most:?}");
     assert_eq!(answers.len(), 1000);
     let mut times: Vec<Duration> = answers.iter().map(|(_, _, took)| *took).collect();
     times.sort();
@@ -138,7 +139,10 @@ async fn an_endpoint_that_hangs_leaves_workers_to_the_others() {
     let answers = burst(&fan, 200, 20).await;
     assert!(answers.iter().all(|(status, ..)| *status == 200));
     eventually("everything has ended", || fan.fanout.in_flight() == (0, 0, 0));
-    assert_eq!((fan.count(State::Ok), fan.count(State::Timeout)), (200, 200));
+    assert_eq!(fan.count(State::Ok), 200);
+    // Once it is known to hang, requests do not wait for it in vain.
+    assert_eq!(fan.count(State::Timeout) + fan.count(State::Shed), 200);
+    assert!(fan.count(State::Timeout) > 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,6 +9,7 @@ use nagaya_fanout::{FanoutConfig, RejectReason, State, StoreKind};
 use nagaya_testkit::{Memcached, Redis, TcpProxy};
 use tokio::time::Instant;
 
+use crate::compat::memcached_get;
 use crate::fan::{Answer, Fan, config, eventually, state};
 use crate::scripted::{Behaviour, Scripted};
 
@@ -276,13 +277,42 @@ async fn one_memcached_server_of_three_down_fails_only_what_it_has() {
     let mut config = on_memcached(config(&endpoints), &servers.each_ref());
     config.timeout = Duration::from_secs(3);
     let fan = Fan::start(config).await;
-    fan.ask().await;
-    servers[2].process().kill9();
+    let id = fan.ask().await;
+    let has_request = |server: &Memcached| memcached_get(server, &id).is_some();
+    let other = servers.iter().find(|server| !has_request(server)).unwrap();
+    other.process().kill9();
     eventually("all are counted", || {
         fan.count(State::Ok) + fan.count(State::StoreFailed) == 12
     });
     assert!(fan.count(State::Ok) > 0 && fan.count(State::StoreFailed) > 0);
     eventually("the request has ended", || fan.fanout.in_flight() == (0, 0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_memcached_server_of_two_down_turns_away_only_its_own_requests() {
+    let servers = [Memcached::start(), Memcached::start()];
+    let endpoint = Scripted::saying("fine").await;
+    let fan = Fan::start(on_memcached(
+        config(&[("a", endpoint.url())]),
+        &servers.each_ref(),
+    ))
+    .await;
+    servers[1].process().kill9();
+    let (mut taken, mut own, mut others) = (0, 0, 0);
+    for _ in 0..60 {
+        let answer = fan.get("/").await;
+        let id = answer.json()["request_id"].as_str().unwrap().to_owned();
+        let is_own = crc32fast::hash(id.as_bytes()).is_multiple_of(2);
+        taken += usize::from(answer.status == 200);
+        own += usize::from(is_own && answer.status == 200);
+        others += usize::from(!is_own);
+    }
+    assert_eq!(
+        (taken, taken + others),
+        (own, 60),
+        "all whose server is up are taken"
+    );
+    assert!(taken > 0 && others > 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

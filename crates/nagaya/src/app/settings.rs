@@ -147,7 +147,12 @@ impl Settings {
                 self.room.password.is_some(),
             ),
         ];
-        for (name, listen, credential, has_credential) in listeners {
+        // A certificate that we demand is a credential.
+        let over_tls = self.room.tls_listen.as_ref().map(|listen| {
+            let has_credential = self.room.password.is_some() || self.room.tls_client_ca.is_some();
+            ("room.tls_listen", listen, "room.password", has_credential)
+        });
+        for (name, listen, credential, has_credential) in listeners.into_iter().chain(over_tls) {
             if !listen.is_loopback() && !has_credential && !self.house.insecure {
                 bail!(
                     "`{name}` is {listen}, which other machines can reach, and `{credential}` is not set; \

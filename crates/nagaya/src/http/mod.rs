@@ -12,7 +12,7 @@ mod tls;
 pub use config::HttpConfig;
 pub(crate) use config::{check_tls, check_token, scheme};
 pub(crate) use problem::{Problem, echo};
-pub use rights::{Needs, Right, rights};
+pub use rights::{Needs, RIGHTS, Right, rights};
 pub(crate) use routes::{HttpState, Readyz, Version};
 pub(crate) use server::{HttpListener, HttpServer};
 pub(crate) use tls::{ReloadingTls, TlsFiles, beside_reloads};

@@ -6,6 +6,9 @@
 use axum::http::Method;
 use nagaya_jobs_api::Permission;
 
+/// What every caller is answered on every route and page that is not the jobs'. A test walks all of them.
+pub const RIGHTS: &str = include_str!("rights.txt");
+
 /// What a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {

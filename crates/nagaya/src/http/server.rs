@@ -186,6 +186,10 @@ impl Observer for Connections {
     fn refused(&self) {
         self.0.metrics.http.connections_refused.inc();
     }
+
+    fn displaced(&self) {
+        self.0.metrics.http.connections_displaced.inc();
+    }
 }
 
 /// Counts a connection as open for as long as it lives.

@@ -76,6 +76,27 @@ fn a_page_of_another_origin_is_refused_on_every_route() {
 }
 
 #[test]
+fn a_foreign_name_is_refused_over_http_2_as_well() {
+    let house = house().listener("fanout").start();
+    for listener in ["http", "fanout"] {
+        let address = house.address(listener);
+        let ask = |host: &str| {
+            let ran = std::process::Command::new("curl")
+                .args(["--silent", "--http2-prior-knowledge", "--output", "/dev/null"])
+                .args(["--write-out", "%{http_version} %{http_code}", "--header"])
+                .arg(format!("host: {host}"))
+                .arg(format!("http://{address}/v1/tokens"))
+                .output()
+                .unwrap();
+            String::from_utf8(ran.stdout).unwrap()
+        };
+        assert_eq!(ask(&format!("evil.test:{}", address.port())), "2 421");
+        let own = ask(&address.to_string());
+        assert!(own.starts_with("2 ") && own != "2 421", "{own}");
+    }
+}
+
+#[test]
 fn listed_names_are_answered_to() {
     let house = house()
         .listener("fanout")

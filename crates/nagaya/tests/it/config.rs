@@ -80,6 +80,26 @@ fn check_applies_the_rules_that_span_settings() {
 }
 
 #[test]
+fn an_encrypted_port_that_other_machines_reach_asks_for_something_as_well() {
+    let open = ["config", "check", "--set", "room.tls_listen=0.0.0.0:1"];
+    let ran = run(open);
+    assert_eq!(ran.code, Some(1));
+    assert!(
+        ran.stderr.contains("`room.tls_listen` is 0.0.0.0:1") && ran.stderr.contains("`room.password`"),
+        "{}",
+        ran.stderr
+    );
+    for with in [
+        "room.password=a-long-password",
+        "room.tls_client_ca=ca.pem",
+        "house.insecure=true",
+    ] {
+        let ran = run(open.into_iter().chain(["--set", with]));
+        assert_eq!(ran.code, Some(0), "{with}: {}", ran.stderr);
+    }
+}
+
+#[test]
 fn unknown_names_in_our_part_of_the_environment_are_refused() {
     let ran = run_with(
         ["config", "check"],

@@ -32,3 +32,18 @@ fn the_sample_config_is_fresh_and_valid() {
     loader.file("nagaya.sample.toml", &sample);
     assert!(loader.finish().is_ok());
 }
+
+#[test]
+fn the_tables_of_rights_are_fresh() {
+    const BEGIN: &str =
+        "<!-- Generated from the matrices of rights that tests walk; see CONTRIBUTING.md. -->\n\n";
+    const END: &str = "<!-- End of the generated tables. -->";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(BEGIN).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    check(
+        "security.md",
+        &format!("{before}{BEGIN}{}\n{END}{after}", nagaya::docs::rights_tables()),
+    );
+}

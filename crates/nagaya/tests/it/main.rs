@@ -30,6 +30,7 @@ mod jobs_tools;
 mod jobs_work;
 mod observability;
 mod panics;
+mod rights;
 mod room_defects;
 mod room_disk_full;
 mod room_doctor;

@@ -91,6 +91,14 @@ fn resident(house: &Nagaya) -> u64 {
     kilobytes << 10
 }
 
+/// Returns how many connections were closed for others.
+fn displaced(house: &Nagaya) -> u64 {
+    let metrics = house.get("/metrics").unwrap().body;
+    let name = "nagaya_http_connections_displaced_total ";
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name));
+    line.unwrap().parse().unwrap()
+}
+
 /// Lets a crowd stall on a listener while health is probed and a good client is served.
 fn withstand(house: &Nagaya, listener: &str, good: impl Fn() -> bool) {
     let plan = Plan::get();
@@ -149,6 +157,7 @@ fn stalled_clients_keep_nobody_from_an_open_http_listener() {
     withstand(&house, "http", || {
         ask(house.address("http"), "GET /v1/house HTTP/1.1").starts_with("HTTP/1.1 200 ")
     });
+    assert!(displaced(&house) > 0);
 }
 
 #[test]

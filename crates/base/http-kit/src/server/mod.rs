@@ -125,6 +125,9 @@ pub trait Observer: Clone + Send + Sync + 'static {
 
     /// A connection beyond the limit was answered 503.
     fn refused(&self);
+
+    /// A connection that waited for its client was closed, because a newcomer needed its place.
+    fn displaced(&self);
 }
 
 impl Observer for () {
@@ -133,6 +136,8 @@ impl Observer for () {
     fn opened(&self) {}
 
     fn refused(&self) {}
+
+    fn displaced(&self) {}
 }
 
 /// Serves until `stop.draining`, then until all connections have ended or `stop.cut`.
@@ -254,7 +259,7 @@ where
         let timeout = self.options.head_timeout;
         let shaken = tokio::select! {
             shaken = tokio::time::timeout(timeout, shaking_hands) => shaken,
-            () = place.given_up.cancelled() => return,
+            () = place.given_up.cancelled() => return self.observer.displaced(),
             () = self.stop.cut.cancelled() => return,
         };
         match shaken {
@@ -315,6 +320,7 @@ where
                 }
                 () = given_up.cancelled() => {
                     debug!(%peer, "connection given up for a newcomer");
+                    self.observer.displaced();
                     break;
                 }
                 () = self.stop.closing.cancelled(), if !closing => {

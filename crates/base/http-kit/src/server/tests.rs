@@ -48,6 +48,8 @@ impl Observer for Refusals {
     fn refused(&self) {
         self.0.send(()).unwrap();
     }
+
+    fn displaced(&self) {}
 }
 
 struct Running {

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::{Batch, LATE_DETAIL, Record, Store, StoreError, Stored, Written, go_json};
 use crate::config::NodeChoice;
-use crate::names::{COMPLETE, ENDPOINTS, OUTCOME_PREFIX};
+use crate::names::{self, COMPLETE, ENDPOINTS, OUTCOME_PREFIX};
 use crate::outcome::Outcome;
 use node::{Commands, Node};
 use wire::Reply;
@@ -69,8 +69,14 @@ impl MemcachedStore {
         self.nodes.iter().map(|_| Commands::default()).collect()
     }
 
+    /// Returns the server of a key. Keys that only we read lie with the request itself, so that a request needs no
+    /// server but its own to be taken.
     fn node_of(&self, key: &str) -> usize {
-        pick::server_of(key.as_bytes(), self.nodes.len(), self.choice)
+        let placed_by = match key.split_once('.') {
+            Some((id, name)) if names::is_ours(name) => id,
+            _ => key,
+        };
+        pick::server_of(placed_by.as_bytes(), self.nodes.len(), self.choice)
     }
 
     /// Runs the commands of all servers concurrently. A server without commands is not contacted.
@@ -290,6 +296,28 @@ impl Store for MemcachedStore {
 mod tests {
     use super::*;
     use nagaya_clock::ManualClock;
+
+    #[test]
+    fn a_request_is_taken_by_one_server_and_answers_lie_where_serinin_looks() {
+        let addresses = ["a:1".to_owned(), "b:2".to_owned(), "c:3".to_owned()];
+        let second = Duration::from_secs(1);
+        let clock = Arc::new(ManualClock::at_unix_ms(0));
+        let store = MemcachedStore::new(&addresses, NodeChoice::Crc32, second, second, clock);
+        let mut spread = 0;
+        for id in (0..100).map(|id| id.to_string()) {
+            let own = store.node_of(&id);
+            for name in [ENDPOINTS, COMPLETE, "_outcome:dst1"] {
+                assert_eq!(store.node_of(&format!("{id}.{name}")), own, "{name}");
+            }
+            for name in ["dst1", "_own", "a._complete"] {
+                let key = format!("{id}.{name}");
+                let expected = pick::server_of(key.as_bytes(), 3, NodeChoice::Crc32);
+                assert_eq!(store.node_of(&key), expected);
+                spread += usize::from(expected != own);
+            }
+        }
+        assert!(spread > 100, "{spread}");
+    }
 
     #[test]
     fn expiries_are_whole_seconds_and_dates_beyond_30_days() {

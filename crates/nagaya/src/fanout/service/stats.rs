@@ -20,6 +20,7 @@ pub(super) fn read(fanout: &Fanout) -> FanoutStats {
             .map(|why| (why.word(), counts.rejected(*why)))
             .collect(),
         handlers: handlers as u64,
+        handlers_limit: fanout.handlers_limit() as u64,
         requests: requests as u64,
         jobs: jobs as u64,
         store: StoreStats {

@@ -40,7 +40,7 @@ pub(crate) enum FanoutCommand {
 
 #[derive(Args)]
 pub(crate) struct ServeArgs {
-    /// Take serinin's own config file as it is
+    /// Take serinin's own config file as it is [default: serinin_config.json here, if no endpoint is named]
     #[arg(long, value_name = "FILE", conflicts_with = "endpoint")]
     pub(super) serinin_config: Option<PathBuf>,
     /// An endpoint (may be given several times)

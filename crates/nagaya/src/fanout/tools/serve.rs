@@ -55,7 +55,15 @@ pub(super) fn serve(
 }
 
 impl Plan {
-    fn new(loaded: &Loaded, args: ServeArgs, global: GlobalArgs, flags: Vec<Flag>) -> anyhow::Result<Plan> {
+    fn new(
+        loaded: &Loaded,
+        mut args: ServeArgs,
+        global: GlobalArgs,
+        flags: Vec<Flag>,
+    ) -> anyhow::Result<Plan> {
+        if names_no_endpoints(&args, &loaded.section()) && Path::new(SERININ_CONFIG).exists() {
+            args.serinin_config = Some(SERININ_CONFIG.into());
+        }
         let mut house: HouseConfig = loaded.section();
         house.insecure |= args.insecure;
         let shared: HttpConfig = loaded.section();
@@ -159,6 +167,13 @@ impl Plan {
         let on_ready = || info!(fanout = %address, http = http_address.map(tracing::field::display), "ready");
         supervisor.run(stop, on_ready).await
     }
+}
+
+/// The file that serinin reads when it is told nothing else.
+const SERININ_CONFIG: &str = "serinin_config.json";
+
+fn names_no_endpoints(args: &ServeArgs, config: &FanoutConfig) -> bool {
+    args.serinin_config.is_none() && args.endpoint.is_empty() && config.endpoints.0.is_empty()
 }
 
 /// The section with the flags over it, or serinin's file in its place.

@@ -11,6 +11,9 @@ use clap::Command;
 /// The commands that stand in for programs with such flags.
 const GO_LIKE: [&str; 2] = ["ids", "fanout"];
 
+/// A flag of serinin that is another one of ours: our `--config` names a file of another kind.
+const SERININ_CONFIG: (&str, &str) = ("config", "--serinin-config");
+
 /// Adds the second dash where the command line calls such a command.
 pub(crate) fn accept_single_dashes(mut words: Vec<OsString>, program: &Command) -> Vec<OsString> {
     let called = |at: &usize| {
@@ -23,8 +26,13 @@ pub(crate) fn accept_single_dashes(mut words: Vec<OsString>, program: &Command) 
     let Some((at, command)) = place.and_then(|at| Some((at, called(&at)?))) else {
         return words;
     };
+    let is_serinin = words[at] == "fanout";
     let mut next = at + 2;
     while let Some(word) = words.get(next) {
+        if let Some(renamed) = serinin_config(word).filter(|_| is_serinin) {
+            words[next] = renamed.into();
+            continue;
+        }
         let Some(flag) = Flag::read(word, command) else {
             break;
         };
@@ -36,6 +44,12 @@ pub(crate) fn accept_single_dashes(mut words: Vec<OsString>, program: &Command) 
         next += if flag.takes_next { 2 } else { 1 };
     }
     words
+}
+
+/// Returns our flag for serinin's `-config FILE` or `-config=FILE`.
+fn serinin_config(word: &OsStr) -> Option<String> {
+    let rest = word.to_str()?.strip_prefix('-')?.strip_prefix(SERININ_CONFIG.0)?;
+    (rest.is_empty() || rest.starts_with('=')).then(|| format!("{}{rest}", SERININ_CONFIG.1))
 }
 
 struct Flag {
@@ -94,6 +108,14 @@ mod tests {
         check(
             "nagaya fanout serve -handler 16 -worker=96 -monitor 5",
             "nagaya fanout serve --handler 16 --worker=96 --monitor 5",
+        );
+        check(
+            "nagaya fanout serve -config a.json -handler 16",
+            "nagaya fanout serve --serinin-config a.json --handler 16",
+        );
+        check(
+            "nagaya --config a.toml fanout serve -config=a.json --config b",
+            "nagaya --config a.toml fanout serve --serinin-config=a.json --config b",
         );
         check(
             "nagaya --config ids ids list -server x",
