@@ -15,7 +15,8 @@ if [ "$(cat "$here/complete" 2>/dev/null)" != "$wanted" ]; then
     rm -rf "$here"
     mkdir -p "$here"
     python3 -m venv "$here/venv" || { echo "venv is missing; install it with: apt-get install python3-venv" >&2; exit 1; }
-    "$here/venv/bin/pip" install --quiet --disable-pip-version-check hatchling build 'mypy>=1.11' 'pydantic>=2' 'pytest>=8'
+    "$here/venv/bin/pip" install --quiet --disable-pip-version-check \
+        hatchling build 'mypy>=1.11' 'opentelemetry-sdk>=1.20' 'pydantic>=2' 'pytest>=8'
     echo "$wanted" >"$here/complete"
 fi
 python=$PWD/$here/venv/bin/python
