@@ -45,7 +45,11 @@ def test_handlers_run_in_the_trace_of_the_submitter(run: Callable[..., nagaya.Wo
     (follow,) = app.client.jobs(queue=f"{queue}-inner")
     app.client.wait(follow.id, 20)
     assert app.client.info(follow.id).raw["traceparent"].split("-")[1] == trace_id
-    spans = {one.name: one for one in exporter.get_finished_spans() if trace.format_trace_id(one.context.trace_id) == trace_id}
+    spans = {
+        one.name: one
+        for one in exporter.get_finished_spans()
+        if trace.format_trace_id(one.context.trace_id) == trace_id
+    }
     assert set(spans) >= {"request", f"process {queue}", f"process {queue}-inner"}
     process = spans[f"process {queue}-inner"]
     attributes = dict(process.attributes or {})

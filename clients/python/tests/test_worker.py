@@ -21,6 +21,14 @@ Run = Callable[..., nagaya.Worker]
 process_app = nagaya.App()
 
 
+def until(what: str, is_so: Callable[[], bool]) -> None:
+    """Waits until something is so."""
+    end = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < end, f"{what}: not within a minute"
+        time.sleep(0.01)
+
+
 @process_app.job(queue="processes")
 def where(extra: int = 0) -> list[int]:
     return [os.getpid(), extra]
@@ -144,7 +152,10 @@ def test_types_of_payloads_are_checked_and_made(run: Run, queue: str) -> None:
 
     for function in (whole, parts, model):
         function.__annotations__ = {
-            "size": Size, "name": str, "sizes": list[Size], "given": Model,
+            "size": Size,
+            "name": str,
+            "sizes": list[Size],
+            "given": Model,
         } | {}
         app.job(queue=queue, max_retries=0)(function)
     run(app)
@@ -239,8 +250,7 @@ def test_a_shutdown_gives_jobs_back(house: House, queue: str) -> None:
     worker = app.worker(grace=1)
     worker.start()
     job = long.enqueue()
-    while worker.running == 0:
-        time.sleep(0.01)
+    until("it runs", lambda: worker.running == 1)
     worker.stop(0)
     info = job.info()
     assert info.state == "waiting"
@@ -338,12 +348,11 @@ def test_handlers_run_in_processes_that_may_crash_and_are_killed(run: Run) -> No
     with pytest.raises(nagaya.JobFailed, match="exit code 7"):
         crash.enqueue().wait(60)
     stuck = hang.enqueue()
-    while stuck.info().progress is None:
-        time.sleep(0.02)
+    until("it runs", lambda: stuck.info().progress is not None)
     stuck.cancel()
     jobs = [where.enqueue(n) for n in range(6)]
     assert sorted(job.wait(60)[1] for job in jobs) == list(range(6)), "the place of the killed one is used again"
-    assert worker.tally.lost == 1
+    until("the cancelled one is lost", lambda: worker.tally.lost == 1)
 
 
 def test_notes_tell_what_a_worker_does(run: Run, queue: str) -> None:
@@ -355,8 +364,7 @@ def test_notes_tell_what_a_worker_does(run: Run, queue: str) -> None:
     notes: list[nagaya.Note] = []
     run(app, on_note=notes.append)
     nothing.enqueue().wait(20)
-    while not any(note.name == "reported" for note in notes):
-        time.sleep(0.01)
+    until("it is reported", lambda: any(note.name == "reported" for note in notes))
     assert [note.name for note in notes] == ["claimed", "started", "ended", "reported"]
 
 

@@ -129,7 +129,9 @@ class AsyncClient:
                     raise
                 return [await self._wait_alone(id, end) for id in ids]
             if all(one.has_ended for one in answer.jobs) or (end is not None and time.monotonic() >= end):
-                return [await self._wait_alone(one.id, end) if one.id in answer.left_out else one for one in answer.jobs]
+                return [
+                    await self._wait_alone(one.id, end) if one.id in answer.left_out else one for one in answer.jobs
+                ]
 
     async def _wait_alone(self, id: str, end: float | None) -> Waited:
         try:

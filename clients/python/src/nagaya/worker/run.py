@@ -38,7 +38,8 @@ class Note:
     """Something that a worker did, for metrics.
 
     `name` is `claimed` (with `count`), `started`, `stopped` (with `reason`), `ended`, `reported` (with `outcome`:
-    `succeeded`, `failed`, `released` or `lost`, and `reason` for lost ones), `unknown-kind` or `claim-failed` (with `error`).
+    `succeeded`, `failed`, `released` or `lost`, and `reason` for lost ones), `unknown-kind` or `claim-failed` (with
+    `error`).
     """
 
     name: str
@@ -128,7 +129,14 @@ class Worker:
         self._extender.watch = self._watch
         self._reporter = Reporter(transport, self._settled)
         self._claimer = Claimer(
-            transport, self.queues, self.name, poll, self._wait_for_places, self._holding, self._take, self._claim_failed
+            transport,
+            self.queues,
+            self.name,
+            poll,
+            self._wait_for_places,
+            self._holding,
+            self._take,
+            self._claim_failed,
         )
         self._extender.is_modern = self._reporter.is_modern = lambda: self._claimer.is_modern is True
 
@@ -219,7 +227,9 @@ class Worker:
     def _make_runners(self, loop: asyncio.AbstractEventLoop | None) -> None:
         if self._isolation == "process":
             address = self._transport.address
-            runner: Runner = ProcessRunner(self.concurrency, (address.url, address.token), self._started, self._finished)
+            runner: Runner = ProcessRunner(
+                self.concurrency, (address.url, address.token), self._started, self._finished
+            )
             self._loop_runner = self._thread_runner = runner
             self._runners = [runner]
             return
