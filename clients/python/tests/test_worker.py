@@ -378,3 +378,85 @@ def test_a_worker_that_cannot_be_is_refused(house: House) -> None:
         app.job(bind=True)(lambda: None)  # type: ignore[arg-type,misc]
     with pytest.raises(TypeError, match="names"):
         app.job()(lambda *values: None)
+
+
+def test_two_signals_at_once_do_not_wait_for_the_drain(house: House, queue: str) -> None:
+    app = nagaya.App(house.url)
+
+    @app.job(queue=queue, timeout=60)
+    async def long() -> None:
+        await asyncio.sleep(600)
+
+    worker = app.worker(drain=600, grace=600)
+    worker.start()
+    job = long.enqueue()
+    until("it runs", lambda: worker.running == 1)
+    worker.stop(wait=False)
+    worker.stop_now()
+    ended = threading.Thread(target=worker.stop, daemon=True)
+    ended.start()
+    ended.join(30)
+    assert not ended.is_alive(), "it still drains"
+    assert job.info().state == "waiting"
+
+
+def test_a_result_is_reported_while_the_drain_lasts_though_the_server_was_away() -> None:
+    with House() as own:
+        app = nagaya.App(own.url)
+        gate = threading.Event()
+
+        @app.job(queue="q", timeout=60)
+        def gated() -> str:
+            gate.wait(60)
+            return "done"
+
+        worker = app.worker(drain=60)
+        worker.start()
+        job = gated.enqueue()
+        until("it runs", lambda: worker.running == 1)
+        own.kill()
+        stopping = threading.Thread(target=worker.stop, daemon=True)
+        stopping.start()
+        gate.set()
+        until("it has ended", lambda: worker.running == 0)
+        # Longer than the last reports of a worker without a drain may take.
+        stopping.join(4)
+        assert stopping.is_alive(), "it gave up"
+        own.start()
+        assert job.wait(60) == "done"
+        assert job.info().attempts == 1
+        stopping.join(60)
+        assert not stopping.is_alive()
+
+
+def test_jobs_without_a_kind_go_to_the_handler_of_all(run: Run, queue: str) -> None:
+    app = nagaya.App()
+
+    @app.job(queue=queue, kind="*", bind=True)
+    def anything(attempt: nagaya.Attempt) -> list[Any]:
+        return [attempt.kind, attempt.payload]
+
+    @app.job(queue=queue)
+    def special() -> str:
+        return "special"
+
+    run(app)
+    assert app.client.enqueue(queue, {"a": 1}).wait(20) == [None, {"a": 1}]
+    assert app.client.enqueue(queue, 2, kind="other").wait(20) == ["other", 2]
+    assert special.enqueue().wait(20) == "special"
+
+
+def test_workers_leave_no_threads_behind(house: House, queue: str) -> None:
+    app = nagaya.App(house.url)
+
+    @app.job(queue=queue, timeout=1)
+    async def short() -> None:
+        await asyncio.sleep(0.6)
+
+    before = threading.active_count()
+    for _ in range(3):
+        worker = app.worker()
+        worker.start()
+        short.enqueue().wait(20)
+        worker.stop()
+    until("its threads have ended", lambda: threading.active_count() <= before)

@@ -28,7 +28,7 @@ class Extender:
     def __init__(self, transport: Transport, lost: Callable[[Lease, Problem], None]) -> None:
         self._transport = transport
         self._lost = lost
-        self._due: queue.SimpleQueue[list[Lease]] = queue.SimpleQueue()
+        self._due: queue.SimpleQueue[list[Lease] | None] = queue.SimpleQueue()
         self._threads = 0
         self.watch: Watch | None = None
         self.is_modern: Callable[[], bool] = lambda: False
@@ -42,9 +42,15 @@ class Extender:
             self._threads += 1
             threading.Thread(target=self._run, name="nagaya-extender", daemon=True).start()
 
+    def close(self) -> None:
+        for _ in range(self._threads):
+            self._due.put(None)
+
     def _run(self) -> None:
         while True:
             leases = self._due.get()
+            if leases is None:
+                return
             self._extend([lease for lease in leases if not lease.closed])
             if self.watch is not None:
                 for lease in leases:

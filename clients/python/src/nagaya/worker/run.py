@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import socket
 import threading
@@ -28,6 +29,7 @@ UNKNOWN_KIND_DELAY = 30.0
 """Seconds until a job of an unknown kind is tried again: while a new version is rolled out, other workers know it."""
 REPORT_SECONDS = 2.0
 """What a worker that ends takes for its last reports."""
+LAST_REPORT_SECONDS_MAX = 3600.0
 HURRY_SECONDS = 0.5
 """What handlers get after a second signal."""
 OUTCOMES = {Success: "succeeded", Failure: "failed", Release: "released"}
@@ -269,7 +271,7 @@ class Worker:
         elsewhere: list[Work] = []
         for raw in jobs:
             attempt = Attempt(raw, self._client.transport)
-            handler = self._handlers.get(attempt.kind or "")
+            handler = self._handlers.get(attempt.kind or "*") or self._handlers.get("*")
             limit = self._max_runtime if handler is None or handler.max_runtime is None else handler.max_runtime
             lease = Lease(attempt, received_at, limit)
             leases.append(lease)
@@ -400,17 +402,18 @@ class Worker:
 
     def _supervise(self) -> None:
         self._stop.wait()
-        begin = time.monotonic()
-        self._claimer.stop()
         drain = self._drain if self._drain_given is None else self._drain_given
-        if not self._wait_until_idle(None if drain is None else begin + drain, self._hurry):
+        until = math.inf if drain is None else time.monotonic() + drain
+        self._claimer.stop()
+        self._wait_until_idle(until, 0.0)
+        if self._running:
             for lease in list(self._running):
                 self._stop_handler(lease, SHUTDOWN)
-            grace = HURRY_SECONDS if self._hurry.is_set() else self._grace
-            self._wait_until_idle(time.monotonic() + grace, self._hurry)
+            self._wait_until_idle(time.monotonic() + self._grace, HURRY_SECONDS)
             self._abandon()
-        self._reporter.close(REPORT_SECONDS)
+        self._reporter.close(self._time_for_reports(until))
         self._watch.close()
+        self._extender.close()
         for runner in self._runners:
             runner.close()
         if self._own_loop is not None:
@@ -420,18 +423,25 @@ class Worker:
         if self._on_ended is not None:
             self._on_ended()
 
-    def _wait_until_idle(self, until: float | None, hurry: threading.Event) -> bool:
-        """Waits for the handlers to end. Returns whether they have."""
-        was_hurried = hurry.is_set()
+    def _wait_until_idle(self, until: float, hurried: float) -> None:
+        """Waits for the handlers to end, until a certain time, or so many seconds if there is a hurry."""
+        is_hurried = False
         with self._changed:
             while self._running:
-                left = None if until is None else until - time.monotonic()
-                if (left is not None and left <= 0) or hurry.is_set() != was_hurried:
-                    return False
-                if was_hurried and until is None:
-                    return False
-                self._changed.wait(left)
-        return True
+                if self._hurry.is_set() and not is_hurried:
+                    is_hurried = True
+                    until = min(until, time.monotonic() + hurried)
+                left = until - time.monotonic()
+                if left <= 0:
+                    return
+                self._changed.wait(None if left == math.inf else left)
+
+    def _time_for_reports(self, until: float) -> float:
+        """Returns how long reports may take: what is left of the drain, in case the server is away."""
+        if self._hurry.is_set():
+            return REPORT_SECONDS
+        # Leases end by themselves, and with them what could be reported.
+        return min(max(REPORT_SECONDS, until - time.monotonic()), LAST_REPORT_SECONDS_MAX)
 
     def _abandon(self) -> None:
         """Gives back the jobs of handlers that have not ended."""
@@ -461,5 +471,10 @@ def given_back() -> Release:
 
 
 def run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Runs a loop until it is stopped. What its default executor still does is not waited for."""
     asyncio.set_event_loop(loop)
     loop.run_forever()
+    executor = getattr(loop, "_default_executor", None)
+    if executor is not None:
+        executor.shutdown(wait=False)
+    loop.close()
