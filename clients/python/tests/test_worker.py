@@ -258,6 +258,29 @@ def test_a_shutdown_gives_jobs_back(house: House, queue: str) -> None:
     assert info.attempts == (0 if has_releases(app.client) else 1)
 
 
+def test_a_cancellation_is_told_long_before_the_next_extension(run: Run, queue: str) -> None:
+    app = nagaya.App()
+    reasons: list[str | None] = []
+
+    @app.job(queue=queue, timeout=1800, bind=True)
+    async def long(attempt: nagaya.Attempt) -> None:
+        try:
+            await asyncio.sleep(600)
+        finally:
+            reasons.append(attempt.reason)
+
+    worker = run(app)
+    if not has_releases(app.client):
+        pytest.skip("the server does not tell workers of lost leases")
+    jobs = [long.enqueue() for _ in range(3)]
+    until("they run", lambda: worker.running == 3)
+    jobs[1].cancel()
+    until("one was stopped", lambda: worker.running == 2)
+    assert reasons == ["cancelled"] and worker.tally.lost == 1
+    assert long.options(priority=1).enqueue().id
+    until("the worker goes on", lambda: worker.running == 3)
+
+
 def test_leases_of_many_handlers_are_kept(run: Run, queue: str) -> None:
     app = nagaya.App()
 
