@@ -46,7 +46,7 @@ export class Keeper {
   constructor(config: KeeperConfig, emit: (message: FromKeeper) => void) {
     this.#config = config;
     this.#emit = emit;
-    this.#free = config.concurrency;
+    this.#free = config.free;
     this.#transport = new Transport(config.transport);
     this.#leases = new Leases(this.#transport, {
       lost: (lease, reason, detail) => this.#lost(lease, reason, detail),
@@ -65,7 +65,12 @@ export class Keeper {
       case "adopt":
         this.#free = message.free;
         if (message.isDraining) this.#drain.abort();
-        for (const attempt of message.attempts) this.#leases.adopt(attempt);
+        for (const attempt of message.attempts) {
+          // One that is over may have been reported by the keeper before. Reporting it again tells, extending would not.
+          if (attempt.isOver) this.#leases.add(attempt, now());
+          else this.#leases.adopt(attempt);
+        }
+        this.#wake?.();
         break;
       case "drain":
         this.#drain.abort();
