@@ -327,10 +327,12 @@ test("ids are unique and rise, also when many ask at once", async () => {
 
 test("pushed jobs are verified and worked on", async () => {
   const double = defineJob<{ n: number }, number>({ kind: "double", queue: "pushed" });
-  const receive = pushEndpoint({ secrets: PUSH_SECRET, queues: { pushed: double.handler(({ n }) => {
+  const work = double.handler(async ({ n }, attempt) => {
+    await attempt.progress(0.5, `attempt ${attempt.number}`);
     if (n < 0) throw new Permanent("negative");
     return 2 * n;
-  }) } });
+  });
+  const receive = pushEndpoint({ client, secrets: PUSH_SECRET, queues: { pushed: work } });
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
@@ -341,7 +343,9 @@ test("pushed jobs are verified and worked on", async () => {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   try {
     await client.request("PUT", "/v1/queues/pushed", { push: { url, concurrency: 2 } }, "safe");
-    assert.equal(await (await client.enqueue(double, { n: 4 })).wait(limit), 8);
+    const job = await client.enqueue(double, { n: 4 });
+    assert.equal(await job.wait(limit), 8);
+    assert.equal((await job.read()).progress?.message, "attempt 1");
     const failed = await client.waitForEnd((await client.enqueue(double, { n: -4 })).id, limit);
     assert.deepEqual([failed.state, failed.attempts], ["failed", 1]);
     const forged = await fetch(url, { method: "POST", body: "{}" });
