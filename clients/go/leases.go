@@ -220,18 +220,14 @@ func (l *leases) extendTogether(ctx context.Context, due []*lease) {
 		l.extendSingly(ctx, due)
 		return
 	}
-	var answer struct {
-		Jobs []struct {
-			Error *problemDocument `json:"error"`
-		} `json:"jobs"`
-	}
+	var outcomes []itemOutcome
 	if err == nil {
-		err = json.Unmarshal(text, &answer)
+		outcomes, err = readOutcomes(text, len(due))
 	}
 	for index, one := range due {
 		each := err
-		if err == nil && index < len(answer.Jobs) && answer.Jobs[index].Error != nil {
-			each = answer.Jobs[index].Error.problem()
+		if err == nil && outcomes[index].Error != nil {
+			each = outcomes[index].Error.problem()
 		}
 		l.settle(one, sent, each)
 	}
@@ -246,7 +242,11 @@ func (l *leases) extendSingly(ctx context.Context, due []*lease) {
 			defer func() { <-places }()
 			sent := time.Now()
 			body, _ := json.Marshal(map[string]string{"token": one.token})
-			_, err := l.once(ctx, jobPath(one.id, "/extend"), body, []*lease{one}, sent)
+			text, err := l.once(ctx, jobPath(one.id, "/extend"), body, []*lease{one}, sent)
+			if err == nil && !json.Valid(text) {
+				// What is not the server's own answer, like the page of a proxy, extends nothing.
+				err = errGarbage
+			}
 			l.settle(one, sent, err)
 		}()
 	}

@@ -352,8 +352,8 @@ func (w *Worker) claim(ctx, last, base context.Context, places int) error {
 			Reason string `json:"reason"`
 		} `json:"lost"`
 	}
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return &ConnectionError{WasSent: true, Err: err}
+	if json.Unmarshal(text, &answer) != nil {
+		return errGarbage
 	}
 	for _, lost := range answer.Lost {
 		w.leases.lose(lost.Token, reasonOf(&Problem{Reason: lost.Reason}))

@@ -7,7 +7,7 @@
 import { now, pause } from "../duration.js";
 import { NagayaError, ProblemError, type StopReason } from "../errors.js";
 import { DEFAULT_RETRY, pauseAfter } from "../retry.js";
-import { Transport } from "../transport.js";
+import { jobsOf, Transport } from "../transport.js";
 import type { ClaimedJob } from "../types.js";
 import { type Lease, Leases } from "./leases.js";
 import type { FromKeeper, KeeperConfig, ToKeeper } from "./messages.js";
@@ -28,6 +28,11 @@ const HOLDING_AGE_MS = 500;
 const HOLDING_MAX = 1_000;
 /** Assumed if the server does not say how long a lease is. */
 const LEASE_UNTOLD_SECONDS = 30;
+
+interface ClaimAnswer {
+  jobs: ClaimedJob[];
+  lost?: { token: string; reason: string }[];
+}
 
 export class Keeper {
   readonly #config: KeeperConfig;
@@ -148,7 +153,8 @@ export class Keeper {
       const call = { method: "POST", path: "/v1/claim", body, waitMs: pollMs, timeoutMs, repeat: "never" } as const;
       const text = await this.#transport.once({ ...call, signal: this.#lastClaim.signal });
       const at = now();
-      const { jobs, lost } = JSON.parse(text) as { jobs: ClaimedJob[]; lost?: { token: string; reason: string }[] };
+      const answer: ClaimAnswer = jobsOf(text);
+      const { jobs, lost } = answer;
       claimed = jobs.length;
       for (const { token, reason } of lost ?? []) {
         this.#leases.lose(token, reason === "cancelled" ? "cancelled" : "lease-lost", `the server says: ${reason}`);
