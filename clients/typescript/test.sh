@@ -12,6 +12,13 @@ fi
 NAGAYA_BIN=$(realpath "$NAGAYA_BIN")
 export NAGAYA_BIN
 
+# Debian's Node may be older than what the client asks for; the registry has newer ones.
+if [ "$(node -p 'process.versions.node.split(".")[0]')" -lt 20 ]; then
+    newer=$PWD/../../target/clients/node20
+    [ -x "$newer/node_modules/.bin/node" ] || npm install --loglevel error --no-audit --no-fund --prefix "$newer" node@20
+    export PATH=$newer/node_modules/.bin:$PATH
+fi
+
 [ -d node_modules/typescript ] || npm install --loglevel error --no-audit --no-fund --no-package-lock
 node build.mjs
 rm -rf out
