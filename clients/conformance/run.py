@@ -36,8 +36,10 @@ def main() -> int:
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         outcomes = list(pool.map(lambda case: run(case, options.adapter), chosen))
     counts = {name: outcomes.count(name) for name in ("passed", "skipped", "failed")}
-    print(f"{counts['passed']} passed, {counts['skipped']} skipped, {counts['failed']} failed"
-          f" in {time.monotonic() - begin:.1f} s")
+    print(
+        f"{counts['passed']} passed, {counts['skipped']} skipped, {counts['failed']} failed"
+        f" in {time.monotonic() - begin:.1f} s"
+    )
     return 1 if counts["failed"] or not counts["passed"] else 0
 
 

@@ -15,7 +15,8 @@ if [ "$(cat "$here/complete" 2>/dev/null)" != "$wanted" ]; then
     rm -rf "$here"
     mkdir -p "$here"
     python3 -m venv "$here/venv" || { echo "venv is missing; install it with: apt-get install python3-venv" >&2; exit 1; }
-    "$here/venv/bin/pip" install --quiet --disable-pip-version-check hatchling build 'mypy>=1.11' 'pydantic>=2' 'pytest>=8'
+    "$here/venv/bin/pip" install --quiet --disable-pip-version-check \
+        hatchling build 'mypy>=1.11' 'opentelemetry-sdk>=1.20' 'pydantic>=2' 'pytest>=8' 'ruff>=0.6'
     echo "$wanted" >"$here/complete"
 fi
 python=$PWD/$here/venv/bin/python
@@ -28,6 +29,8 @@ rm -rf "$here/dist"
 rm -rf "$here/tests"
 mkdir "$here/tests"
 cp -r clients/python/tests clients/python/README.md clients/python/examples "$here/tests"
+"$python" -m ruff check --quiet clients/python clients/conformance
+"$python" -m ruff format --quiet --check clients/python clients/conformance
 (cd "$here/tests" && "$python" -m mypy --strict --python-version 3.10 -p nagaya && "$python" -m mypy --strict tests examples)
 (cd "$here/tests" && "$python" -m pytest -q -p no:cacheprovider tests)
 "$python" clients/conformance/run.py --adapter "$python $PWD/$here/tests/tests/adapter.py"

@@ -84,6 +84,14 @@ class Server:
         text = self.text(method, path, body)
         return json.loads(text) if text else None
 
+    def status(self, path: str) -> int:
+        """Returns the status of the answer to a GET."""
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=30) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
     def text(self, method: str, path: str, body: Any = None) -> str:
         """Sends a call past the proxy and returns the answer's text. Raises for an error of the server."""
         data = None if body is None else json.dumps(body).encode()

@@ -18,9 +18,7 @@ from typing import Any
 import nagaya
 from nagaya.worker.run import Note
 
-OPTIONS = (
-    "kind", "key", "delay", "run_at", "after", "priority", "max_retries", "timeout", "backoff", "traceparent"
-)
+OPTIONS = ("kind", "key", "delay", "run_at", "after", "priority", "max_retries", "timeout", "backoff", "traceparent")
 
 gates: dict[str, threading.Event] = {}
 gates_lock = threading.Lock()

@@ -101,6 +101,23 @@ def test_nothing_there_is_unreachable_after_a_few_tries() -> None:
         client.info("1")
 
 
+def test_many_jobs_are_waited_for_together(client: nagaya.Client, house: House, queue: str) -> None:
+    registered = client.enqueue_many(nagaya.NewJob(queue, n) for n in range(300))
+    ids = [one.id or "" for one in registered]
+    waited = client.wait_many([*ids, "1"], timeout=0.2)
+    assert [one.id for one in waited] == [*ids, "1"]
+    assert {one.state for one in waited} == {"waiting", None}
+    for id in ids:
+        client.cancel(id)
+    assert {one.state for one in client.wait_many(ids)} == {"cancelled"}
+    assert client.wait_many([]) == []
+
+    async def work(client: nagaya.AsyncClient) -> None:
+        assert {one.state for one in await client.wait_many(ids[:20])} == {"cancelled"}
+
+    in_loop(work, house.url)
+
+
 def test_schedules_queues_and_changes(client: nagaya.Client, queue: str) -> None:
     client.set_schedule(f"s-{queue}", "0 3 * * *", nagaya.NewJob(queue, 1, kind="report"), time_zone="Asia/Tokyo")
     (schedule,) = [one for one in client.schedules() if one["name"] == f"s-{queue}"]

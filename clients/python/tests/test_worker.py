@@ -21,6 +21,14 @@ Run = Callable[..., nagaya.Worker]
 process_app = nagaya.App()
 
 
+def until(what: str, is_so: Callable[[], bool]) -> None:
+    """Waits until something is so."""
+    end = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < end, f"{what}: not within a minute"
+        time.sleep(0.01)
+
+
 @process_app.job(queue="processes")
 def where(extra: int = 0) -> list[int]:
     return [os.getpid(), extra]
@@ -144,7 +152,10 @@ def test_types_of_payloads_are_checked_and_made(run: Run, queue: str) -> None:
 
     for function in (whole, parts, model):
         function.__annotations__ = {
-            "size": Size, "name": str, "sizes": list[Size], "given": Model,
+            "size": Size,
+            "name": str,
+            "sizes": list[Size],
+            "given": Model,
         } | {}
         app.job(queue=queue, max_retries=0)(function)
     run(app)
@@ -200,6 +211,67 @@ def test_progress_logs_and_the_current_attempt(run: Run, queue: str) -> None:
     assert job.wait(20) == job.id
     logger.warning("outside")
     assert records[-1].job_id == ""  # type: ignore[attr-defined]
+
+
+def test_a_snoozed_job_comes_again(run: Run, queue: str) -> None:
+    app = nagaya.App()
+    tries: list[int] = []
+
+    @app.job(queue=queue, bind=True)
+    async def wait_for_it(attempt: nagaya.Attempt) -> str:
+        tries.append(attempt.number)
+        if len(tries) < 3:
+            raise nagaya.Snooze(0.1, "not yet")
+        return "now"
+
+    worker = run(app)
+    is_modern = has_releases(app.client)
+    job = wait_for_it.enqueue()
+    assert job.wait(30) == "now"
+    assert tries == ([1, 1, 1] if is_modern else [1, 2, 3])
+    assert worker.tally.released == (2 if is_modern else 0)
+
+
+def has_releases(client: nagaya.Client) -> bool:
+    try:
+        client.call("GET", "/v1/version")
+    except nagaya.Refused:
+        return False
+    return True
+
+
+def test_a_shutdown_gives_jobs_back(house: House, queue: str) -> None:
+    app = nagaya.App(house.url)
+
+    @app.job(queue=queue)
+    async def long() -> None:
+        await asyncio.sleep(600)
+
+    worker = app.worker(grace=1)
+    worker.start()
+    job = long.enqueue()
+    until("it runs", lambda: worker.running == 1)
+    worker.stop(0)
+    info = job.info()
+    assert info.state == "waiting"
+    # Where the server knows releases, a deployment costs no attempt.
+    assert info.attempts == (0 if has_releases(app.client) else 1)
+
+
+def test_leases_of_many_handlers_are_kept(run: Run, queue: str) -> None:
+    app = nagaya.App()
+
+    @app.job(queue=queue, timeout=2)
+    async def long(n: int) -> int:
+        await asyncio.sleep(5)
+        return n
+
+    run(app)
+    registered = app.client.enqueue_many(long.job(n) for n in range(100))
+    waited = app.client.wait_many([one.id or "" for one in registered], timeout=60)
+    assert [one.result for one in waited] == list(range(100))
+    (found,) = [one for one in app.client.queues() if one["name"] == queue]
+    assert (found["passed"]["leases_lost"], found["passed"]["started"]) == (0, 100)
 
 
 def test_results_that_cannot_be_stored_fail_for_good(run: Run, queue: str) -> None:
@@ -276,12 +348,11 @@ def test_handlers_run_in_processes_that_may_crash_and_are_killed(run: Run) -> No
     with pytest.raises(nagaya.JobFailed, match="exit code 7"):
         crash.enqueue().wait(60)
     stuck = hang.enqueue()
-    while stuck.info().progress is None:
-        time.sleep(0.02)
+    until("it runs", lambda: stuck.info().progress is not None)
     stuck.cancel()
     jobs = [where.enqueue(n) for n in range(6)]
     assert sorted(job.wait(60)[1] for job in jobs) == list(range(6)), "the place of the killed one is used again"
-    assert worker.tally.lost == 1
+    until("the cancelled one is lost", lambda: worker.tally.lost == 1)
 
 
 def test_notes_tell_what_a_worker_does(run: Run, queue: str) -> None:
@@ -293,8 +364,7 @@ def test_notes_tell_what_a_worker_does(run: Run, queue: str) -> None:
     notes: list[nagaya.Note] = []
     run(app, on_note=notes.append)
     nothing.enqueue().wait(20)
-    while not any(note.name == "reported" for note in notes):
-        time.sleep(0.01)
+    until("it is reported", lambda: any(note.name == "reported" for note in notes))
     assert [note.name for note in notes] == ["claimed", "started", "ended", "reported"]
 
 
@@ -308,3 +378,85 @@ def test_a_worker_that_cannot_be_is_refused(house: House) -> None:
         app.job(bind=True)(lambda: None)  # type: ignore[arg-type,misc]
     with pytest.raises(TypeError, match="names"):
         app.job()(lambda *values: None)
+
+
+def test_two_signals_at_once_do_not_wait_for_the_drain(house: House, queue: str) -> None:
+    app = nagaya.App(house.url)
+
+    @app.job(queue=queue, timeout=60)
+    async def long() -> None:
+        await asyncio.sleep(600)
+
+    worker = app.worker(drain=600, grace=600)
+    worker.start()
+    job = long.enqueue()
+    until("it runs", lambda: worker.running == 1)
+    worker.stop(wait=False)
+    worker.stop_now()
+    ended = threading.Thread(target=worker.stop, daemon=True)
+    ended.start()
+    ended.join(30)
+    assert not ended.is_alive(), "it still drains"
+    assert job.info().state == "waiting"
+
+
+def test_a_result_is_reported_while_the_drain_lasts_though_the_server_was_away() -> None:
+    with House() as own:
+        app = nagaya.App(own.url)
+        gate = threading.Event()
+
+        @app.job(queue="q", timeout=60)
+        def gated() -> str:
+            gate.wait(60)
+            return "done"
+
+        worker = app.worker(drain=60)
+        worker.start()
+        job = gated.enqueue()
+        until("it runs", lambda: worker.running == 1)
+        own.kill()
+        stopping = threading.Thread(target=worker.stop, daemon=True)
+        stopping.start()
+        gate.set()
+        until("it has ended", lambda: worker.running == 0)
+        # Longer than the last reports of a worker without a drain may take.
+        stopping.join(4)
+        assert stopping.is_alive(), "it gave up"
+        own.start()
+        assert job.wait(60) == "done"
+        assert job.info().attempts == 1
+        stopping.join(60)
+        assert not stopping.is_alive()
+
+
+def test_jobs_without_a_kind_go_to_the_handler_of_all(run: Run, queue: str) -> None:
+    app = nagaya.App()
+
+    @app.job(queue=queue, kind="*", bind=True)
+    def anything(attempt: nagaya.Attempt) -> list[Any]:
+        return [attempt.kind, attempt.payload]
+
+    @app.job(queue=queue)
+    def special() -> str:
+        return "special"
+
+    run(app)
+    assert app.client.enqueue(queue, {"a": 1}).wait(20) == [None, {"a": 1}]
+    assert app.client.enqueue(queue, 2, kind="other").wait(20) == ["other", 2]
+    assert special.enqueue().wait(20) == "special"
+
+
+def test_workers_leave_no_threads_behind(house: House, queue: str) -> None:
+    app = nagaya.App(house.url)
+
+    @app.job(queue=queue, timeout=1)
+    async def short() -> None:
+        await asyncio.sleep(0.6)
+
+    before = threading.active_count()
+    for _ in range(3):
+        worker = app.worker()
+        worker.start()
+        short.enqueue().wait(20)
+        worker.stop()
+    until("its threads have ended", lambda: threading.active_count() <= before)

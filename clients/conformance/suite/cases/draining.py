@@ -26,7 +26,7 @@ def drain(bench: Bench) -> None:
     adapter.count("handlers", 2, "started")
     adapter.signal()
     # The claim that was under way is over within its half second.
-    after = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=2 * LEASE)
+    after = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=2 * LEASE)
     for id in running:
         bench.until("a later lease", lambda: bench.job(id)["lease"], lambda lease: moment(lease["expires_at"]) > after)
     # A claim that the client still had open would get it first.
@@ -163,4 +163,3 @@ def is_alive(pid: int) -> bool:
 
 def moment(text: str) -> datetime.datetime:
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
-

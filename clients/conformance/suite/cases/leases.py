@@ -79,7 +79,9 @@ def network_gone(bench: Bench) -> None:
         stopped = adapter.event("stopped", job=id, attempt=1)
         assert stopped["reason"] == "lease-lost", stopped
         # The server extended the lease for the last time before the fault.
-        assert stopped["_at"] - at <= lease, f"{fault}: stopped {stopped['_at'] - at - lease:.2f} s after the lease's end"
+        assert stopped["_at"] - at <= lease, (
+            f"{fault}: stopped {stopped['_at'] - at - lease:.2f} s after the lease's end"
+        )
         adapter.event("ended", job=id, attempt=1)
         assert adapter.event("reported", job=id, attempt=1)["outcome"] == "lost"
         in_state = bench.until("the lease ends at the server", lambda: bench.job(id)["state"], lambda s: s != "running")
@@ -142,7 +144,7 @@ def shifted(body: bytes, hours: int) -> bytes:
     def move(found: re.Match[str]) -> str:
         at = datetime.datetime.fromisoformat(found.group(2).replace("Z", "+00:00"))
         at += datetime.timedelta(hours=hours)
-        return f'{found.group(1)}{json.dumps(at.isoformat(timespec="milliseconds").replace("+00:00", "Z"))}'
+        return f"{found.group(1)}{json.dumps(at.isoformat(timespec='milliseconds').replace('+00:00', 'Z'))}"
 
     return re.sub(r'("lease_expires_at":\s*)"([^"]+)"', move, body.decode()).encode()
 

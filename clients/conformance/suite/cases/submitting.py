@@ -151,6 +151,18 @@ def traces(bench: Bench) -> None:
     assert context and context.split("-")[1] == trace, context
 
 
+@case(27, "ids are unique and rise, also over a lost answer")
+def ids(bench: Bench) -> None:
+    adapter = bench.adapter()
+    bench.needs(adapter, "ids")
+    bench.until("the server has a number", lambda: bench.server.status("/v1/ids?n=1"), lambda status: status == 200)
+    before = [int(id) for id in adapter.ask("ids", count=250)["ids"]]
+    lost = bench.proxy.lose_answer("GET", r"/v1/ids.*")
+    after = [int(id) for id in adapter.ask("ids", count=250)["ids"]]
+    assert lost.done.is_set()
+    assert before + after == sorted(set(before + after)), "they do not rise"
+
+
 @case(25, "webhooks are verified as the standard says")
 def webhooks(bench: Bench) -> None:
     adapter = bench.adapter(direct=True)

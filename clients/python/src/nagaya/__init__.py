@@ -22,6 +22,7 @@ from .errors import (
     Problem,
     Refused,
     RetryAfter,
+    Snooze,
     StillRunning,
     Stopped,
     TimedOut,
@@ -30,7 +31,7 @@ from .errors import (
 )
 from .events import Event, Gap
 from .ids import AsyncIds, Ids
-from .jobs import Binary, JobInfo, Json, NewJob, Registered
+from .jobs import Binary, JobInfo, Json, NewJob, Registered, Waited
 from .logs import JobFilter
 from .worker import Attempt, Handler, Note, Tally, Worker, current_attempt
 
@@ -67,10 +68,12 @@ __all__ = [
     "Registered",
     "RetryAfter",
     "RetryPolicy",
+    "Snooze",
     "StillRunning",
     "Stopped",
     "Tally",
     "TimedOut",
+    "Waited",
     "Unreachable",
     "WebhookError",
     "Worker",

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from . import trace
 from ._http.wire import Call, Repeat, quoted
 from .codec import dumps
 from .errors import JobCancelled, JobFailed, JobGone, Refused, StillRunning
-from .jobs import JobInfo, NewJob, Registered
+from .jobs import JobInfo, NewJob, Registered, Waited
 
 WAIT_MAX = 30.0
 """The longest that one long poll waits; below the usual limits of proxies."""
 BATCH_JOBS_MAX = 1000
+WAIT_JOBS_MAX = 256
 BATCH_BYTES_MAX = 4 << 20
 
 
@@ -66,6 +68,33 @@ def new_key() -> str:
 def info(id: str, wait: float = 0.0) -> Call[JobInfo]:
     query = f"?wait={int(wait * 1000)}ms" if wait > 0 else ""
     return Call("GET", f"/v1/jobs/{quoted(id)}{query}", lambda body: JobInfo.read(json.loads(body)), wait=wait)
+
+
+@dataclass(frozen=True)
+class WaitedJobs:
+    """The answer to a wait for several jobs; `left_out` are those whose results would have made it too large."""
+
+    jobs: list[Waited]
+    left_out: list[str]
+
+    @classmethod
+    def read(cls, answer: bytes) -> WaitedJobs:
+        items = json.loads(answer)["jobs"]
+        return cls([Waited.read(item) for item in items], [item["id"] for item in items if item.get("left_out")])
+
+
+def wait_many(ids: Sequence[str], wait: float) -> Call[WaitedJobs]:
+    body = {"ids": list(ids), "until": "all", "results": True, "wait_seconds": wait}
+    return Call("POST", "/v1/jobs/wait", WaitedJobs.read, dumps(body).encode(), wait=wait)
+
+
+def is_unknown_call(error: Refused) -> bool:
+    """Returns whether an older server does not know a call."""
+    return error.problem.status in (400, 404, 405)
+
+
+def waited(job: JobInfo) -> Waited:
+    return Waited(job.id, job.state, job.result, job.error)
 
 
 def next_wait(left: float | None) -> float:

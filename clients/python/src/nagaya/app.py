@@ -139,8 +139,9 @@ class App:
         """Makes a function a job.
 
         `kind` is the name under which jobs find their handler, by default the function's; give one to be free to
-        rename the function while jobs are waiting. With `bind`, the function gets the `Attempt` first. `max_runtime`
-        is how long the function may take in all. The other options are the fields of `NewJob`.
+        rename the function while jobs are waiting. The kind `*` is for all jobs that no other handler is for, those
+        without a kind among them. With `bind`, the function gets the `Attempt` first. `max_runtime` is how long the
+        function may take in all. The other options are the fields of `NewJob`.
         """
 
         def decorate(function: Callable[..., Any]) -> JobDefinition[..., Any]:

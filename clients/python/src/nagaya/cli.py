@@ -60,7 +60,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("app", help="module:attribute of the nagaya.App, such as `shop.tasks:app`")
     made.add_argument("--queue", action="append", help="a queue, in order; all queues of the app when left out")
     made.add_argument("--concurrency", type=int, help="handlers at a time (default 128, 16 without coroutines)")
-    made.add_argument("--drain", type=float, default=25, help="seconds that running handlers get at the end (default 25)")
+    made.add_argument(
+        "--drain", type=float, default=25, help="seconds that running handlers get at the end (default 25)"
+    )
     made.add_argument("--grace", type=float, default=5, help="seconds that a stopped handler gets (default 5)")
     made.add_argument("--max-runtime", type=float, help="seconds that any handler may take in all")
     made.add_argument("--isolation", choices=("thread", "process"), default="thread", help="where handlers run")
@@ -112,7 +114,7 @@ def note(said: Note) -> None:
     elif said.name == "stopped":
         log.warning("job %s: attempt %d was told to stop: %s", attempt.id, attempt.number, said.reason)
     elif said.name == "reported":
-        level = logging.INFO if said.outcome == "succeeded" else logging.WARNING
+        level = logging.INFO if said.outcome in ("succeeded", "released") else logging.WARNING
         why = f" ({said.reason})" if said.reason else ""
         log.log(level, "job %s: attempt %d of %s %s%s", attempt.id, attempt.number, attempt.kind, said.outcome, why)
 
@@ -166,7 +168,9 @@ def stamps() -> dict[str, int]:
 
 def python_files() -> Iterator[tuple[str, int]]:
     for folder, folders, files in os.walk("."):
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in ("node_modules", "__pycache__")]
+        folders[:] = [
+            name for name in folders if not name.startswith(".") and name not in ("node_modules", "__pycache__")
+        ]
         for name in files:
             if name.endswith(".py"):
                 path = os.path.join(folder, name)

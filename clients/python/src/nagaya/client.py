@@ -15,7 +15,7 @@ from ._http.blocking import Transport
 from ._http.wire import Address, Call, Repeat, RetryPolicy, quoted
 from .errors import Refused
 from .events import Event, Gap, Selection, follow
-from .jobs import JobInfo, NewJob, Registered
+from .jobs import JobInfo, NewJob, Registered, Waited
 
 DEFAULT_URL = "http://127.0.0.1:7400"
 
@@ -110,6 +110,36 @@ class Client:
             return _calls.outcome(self.wait_info(id, timeout))
         except Refused as error:
             raise _calls.gone(id, error) from error
+
+    def wait_many(self, ids: Sequence[str], timeout: float | None = None) -> list[Waited]:
+        """Returns how jobs stand, in their order, as soon as all have ended or the time is over. One call waits for 256
+        of them."""
+        end = None if timeout is None else time.monotonic() + timeout
+        found: list[Waited] = []
+        for begin in range(0, len(ids), _calls.WAIT_JOBS_MAX):
+            found += self._wait_for(ids[begin : begin + _calls.WAIT_JOBS_MAX], end)
+        return found
+
+    def _wait_for(self, ids: Sequence[str], end: float | None) -> list[Waited]:
+        while True:
+            left = None if end is None else end - time.monotonic()
+            try:
+                answer = self._transport.send(_calls.wait_many(ids, _calls.next_wait(left)))
+            except Refused as error:
+                if not _calls.is_unknown_call(error):
+                    raise
+                return [self._wait_alone(id, end) for id in ids]
+            if all(one.has_ended for one in answer.jobs) or (end is not None and time.monotonic() >= end):
+                return [self._wait_alone(one.id, end) if one.id in answer.left_out else one for one in answer.jobs]
+
+    def _wait_alone(self, id: str, end: float | None) -> Waited:
+        try:
+            left = None if end is None else max(end - time.monotonic(), 0.0)
+            return _calls.waited(self.wait_info(id, left))
+        except Refused as error:
+            if error.problem.status != 404:
+                raise
+            return Waited(id, None)
 
     def cancel(self, id: str, reason: str | None = None) -> None:
         """Cancels a job that has not ended; a running attempt loses its lease."""

@@ -148,6 +148,17 @@ class RetryAfter(Exception):
         self.seconds = seconds
 
 
+class Snooze(Exception):
+    """Raised by a handler: the work cannot be done yet. The job is given back for this many seconds, and the attempt
+    does not count. A server that cannot do that counts it."""
+
+    nagaya_failure = "snooze"
+
+    def __init__(self, seconds: float, message: str = "") -> None:
+        super().__init__(message or f"snoozed for {seconds:g} s")
+        self.seconds = seconds
+
+
 class Stopped(Exception):
     """Raised in handlers that were told to stop."""
 

@@ -180,6 +180,25 @@ class JobInfo:
         return self.raw.get("progress")
 
 
+@dataclass(frozen=True)
+class Waited:
+    """How a job stands that was waited for together with others."""
+
+    id: str
+    state: str | None
+    """`None` if there is no such job, or no longer."""
+    result: Any = None
+    error: str | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state is None or self.state in ENDED
+
+    @classmethod
+    def read(cls, item: dict[str, Any]) -> Waited:
+        return cls(item["id"], item.get("state"), content(item, "result", "result_content_type"), item.get("error"))
+
+
 def content(item: Mapping[str, Any], name: str, type_name: str) -> Any:
     """Returns a payload or result of the API: JSON, or `Binary`."""
     encoded = item.get(f"{name}_base64")

@@ -18,7 +18,7 @@ from .client import Client
 from .codec import dumps
 from .worker.attempt import Attempt
 from .worker.lease import Lease, now
-from .worker.outcome import Failure
+from .worker.outcome import Failure, Release, Success
 from .worker.run import Worker
 from .worker.runners import run_here
 
@@ -124,7 +124,9 @@ def run(job: JobDefinition[..., Any], *args: Any, attempt: int = 1, **kwargs: An
         "max_retries": 5,
     }
     outcome = run_here(Lease(Attempt(raw), now()), job.handler)
-    if outcome is None or isinstance(outcome, Failure):
+    if isinstance(outcome, Release):
+        raise AttemptFailed(outcome.as_failure())
+    if not isinstance(outcome, Success):
         raise AttemptFailed(outcome or Failure("the handler was stopped"))
     return json.loads(f"{{{outcome.result[1:]}}}").get("result")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
+import importlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,14 @@ if TYPE_CHECKING:
     from .jobs import NewJob
     from .worker.attempt import Attempt
 
+_otel: Any = None
+_propagate: Any = None
 try:
-    from opentelemetry import propagate as _propagate  # type: ignore[import-not-found,unused-ignore]
-    from opentelemetry import trace as _otel  # type: ignore[import-not-found,unused-ignore]
+    # By name, so that types are checked alike with and without it.
+    _otel = importlib.import_module("opentelemetry.trace")
+    _propagate = importlib.import_module("opentelemetry.propagate")
 except ImportError:
-    _otel = None  # type: ignore[assignment,unused-ignore]
+    pass
 
 Context = tuple[str | None, str | None]
 _current: contextvars.ContextVar[Context] = contextvars.ContextVar("nagaya_trace", default=(None, None))

@@ -127,9 +127,7 @@ class AsyncTransport:
                 return connection
             connection.close()
         try:
-            opening = asyncio.open_connection(
-                self.address.host, self.address.port, ssl=self._tls, limit=HEAD_BYTES_MAX
-            )
+            opening = asyncio.open_connection(self.address.host, self.address.port, ssl=self._tls, limit=HEAD_BYTES_MAX)
             return AsyncConnection(*await asyncio.wait_for(opening, CONNECT_SECONDS))
         except (OSError, asyncio.TimeoutError) as error:
             raise Unreachable(f"nothing answers at {self.address.url}: {error}") from error

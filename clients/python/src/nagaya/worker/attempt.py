@@ -38,7 +38,19 @@ def current_attempt(*default: Any, **named: Any) -> Any:
 class Attempt:
     """One attempt at a job, for as long as its lease is ours."""
 
-    __slots__ = ("_raw", "_transport", "_stop", "_lock", "_reason", "_on_stop", "id", "number", "token", "kind", "queue")
+    __slots__ = (
+        "_raw",
+        "_transport",
+        "_stop",
+        "_lock",
+        "_reason",
+        "_on_stop",
+        "id",
+        "number",
+        "token",
+        "kind",
+        "queue",
+    )
 
     def __init__(self, raw: dict[str, Any], transport: Transport | None = None) -> None:
         self._raw = raw

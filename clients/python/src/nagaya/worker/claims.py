@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from .._http.blocking import Connection, Transport, read
 from .._http.wire import RetryPolicy
-from ..errors import Broken, Error
+from ..errors import Broken, Error, Refused
 from . import calls
 from .lease import now
 
@@ -27,9 +26,13 @@ class Claimer:
         name: str,
         poll: float,
         wait_for_places: Callable[[], int],
-        take: Callable[[list[dict[str, Any]], float], None],
+        holding: Callable[[], list[str]],
+        take: Callable[[calls.Claimed, float], None],
         failed: Callable[[Error, bool], None],
     ) -> None:
+        self._holding = holding
+        self.is_modern: bool | None = None
+        """Whether the server knows releases and batches of extensions; `None` as long as it was not asked."""
         self._transport = transport
         self._queues = list(queues)
         self._name = name
@@ -61,7 +64,7 @@ class Claimer:
             if places == 0 or self.stopping.is_set():
                 continue
             try:
-                jobs = self._claim(places)
+                claimed = self._claim(places)
             except Error as error:
                 if self.stopping.is_set():
                     return
@@ -72,11 +75,23 @@ class Claimer:
                 self.stopping.wait(patience.pause(failures, error))
                 continue
             failures = 0
-            if jobs:
-                self._take(jobs, now())
+            if claimed.jobs or claimed.lost:
+                self._take(claimed, now())
 
-    def _claim(self, places: int) -> list[dict[str, Any]]:
-        call = calls.claim(self._queues, self._name, places, self._poll)
+    def _ask_version(self) -> bool:
+        try:
+            self._transport.send_once(calls.version(), self._transport.timeout)
+        except Refused as error:
+            if error.problem.status != 404:
+                raise
+            return False
+        return True
+
+    def _claim(self, places: int) -> calls.Claimed:
+        if self.is_modern is None:
+            self.is_modern = self._ask_version()
+        holding = self._holding() if self.is_modern else []
+        call = calls.claim(self._queues, self._name, places, self._poll, holding)
         connection = self._connection
         if connection is None or not connection.is_usable():
             self._drop()

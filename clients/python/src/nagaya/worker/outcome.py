@@ -40,7 +40,22 @@ class Failure:
         return dumps(fields)
 
 
-Outcome = Success | Failure
+@dataclass(frozen=True)
+class Release:
+    """The job is given back; the attempt does not count."""
+
+    error: str
+    """For servers that know no release."""
+    delay: float = 0.0
+
+    def body(self, token: str) -> str:
+        return dumps({"token": token, "delay_seconds": self.delay})
+
+    def as_failure(self) -> Failure:
+        return Failure(self.error, retry_after=self.delay)
+
+
+Outcome = Success | Failure | Release
 
 NULL = Success(',"result":null')
 
@@ -62,12 +77,14 @@ def success(result: Any) -> Outcome:
     return Success(f',"result":{text}')
 
 
-def failure(error: BaseException) -> Failure:
+def failure(error: BaseException) -> Outcome:
     """Returns the outcome of a handler that raised. What sort of failure it is shows in a field rather than in the
     class, so that two copies of this package in one process understand each other."""
     sort = getattr(error, "nagaya_failure", None)
     if sort == "permanent" or isinstance(error, Permanent):
         return Failure(described(error), permanent=True)
+    if sort == "snooze":
+        return Release(str(error), float(getattr(error, "seconds", 0)))
     if sort == "retry_after":
         return Failure(described(error), retry_after=float(getattr(error, "seconds", 0)))
     return Failure(described(error))

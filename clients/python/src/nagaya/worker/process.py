@@ -86,6 +86,8 @@ class Place:
         self._started = started
         self._ended = ended
         self._lock = threading.Lock()
+        # Apart from the other, which decisions about leases wait for: a child that hangs may block who sends.
+        self._sending = threading.Lock()
         self._lease: Lease | None = None
         self._process: Any = None
         self._pipe: Connection | None = None
@@ -117,7 +119,7 @@ class Place:
             return None
         try:
             pipe = self._child()
-            with self._lock:
+            with self._sending:
                 pipe.send(("run", handler.reference, handler.kind, handler.bind, lease.attempt.raw))
             lease.attempt.when_stopped(lambda reason: self._tell(pipe, reason))
             outcome: Outcome | None = pipe.recv()
@@ -144,11 +146,14 @@ class Place:
         return ours
 
     def _tell(self, pipe: Connection, reason: str) -> None:
-        with self._lock:
-            try:
-                pipe.send(("stop", reason))
-            except OSError:
-                pass  # The child is gone, which its own thread notices.
+        if not self._sending.acquire(timeout=0.1):
+            return  # It has not even read its job. After the grace it is killed.
+        try:
+            pipe.send(("stop", reason))
+        except OSError:
+            pass  # The child is gone, which its own thread notices.
+        finally:
+            self._sending.release()
 
     def _bury(self) -> int | None:
         with self._lock:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from .._http.blocking import Transport
 from .._http.wire import RetryPolicy
-from ..errors import Error, LeaseLost, Problem, Refused
+from ..errors import BadAnswer, Error, Problem, Refused
 from . import calls
 from .lease import Lease, Watch, now
-from .outcome import Failure, Success
+from .outcome import Failure, Release, Success
 
 BATCH_MAX = 1000
 BATCH_BYTES_MAX = 4 << 20
@@ -28,39 +28,61 @@ class Extender:
     def __init__(self, transport: Transport, lost: Callable[[Lease, Problem], None]) -> None:
         self._transport = transport
         self._lost = lost
-        self._due: queue.SimpleQueue[Lease] = queue.SimpleQueue()
+        self._due: queue.SimpleQueue[list[Lease] | None] = queue.SimpleQueue()
         self._threads = 0
         self.watch: Watch | None = None
+        self.is_modern: Callable[[], bool] = lambda: False
 
     def extend(self, leases: list[Lease]) -> None:
         """Begins to extend leases; called by the watch only."""
-        for lease in leases:
-            self._due.put(lease)
+        size = BATCH_MAX if self.is_modern() else 1
+        for begin in range(0, len(leases), size):
+            self._due.put(leases[begin : begin + size])
         while self._threads < min(EXTENDERS_MAX, self._due.qsize()):
             self._threads += 1
             threading.Thread(target=self._run, name="nagaya-extender", daemon=True).start()
 
+    def close(self) -> None:
+        for _ in range(self._threads):
+            self._due.put(None)
+
     def _run(self) -> None:
         while True:
-            lease = self._due.get()
-            if not lease.closed:
-                self._extend(lease)
+            leases = self._due.get()
+            if leases is None:
+                return
+            self._extend([lease for lease in leases if not lease.closed])
             if self.watch is not None:
-                self.watch.again(lease)
+                for lease in leases:
+                    self.watch.again(lease)
 
-    def _extend(self, lease: Lease) -> None:
+    def _extend(self, leases: list[Lease]) -> None:
         sent = now()
-        timeout = max(min(lease.length / 3, lease.until - sent, CALL_SECONDS), 0.05)
+        timeout = CALL_SECONDS
+        for lease in leases:
+            timeout = max(min(timeout, lease.length / 3, lease.until - sent), 0.05)
         try:
-            self._transport.send_once(calls.extend(lease.attempt.id, lease.attempt.token), timeout)
-            lease.renew(sent)
+            if len(leases) > 1:
+                bodies = [f'{{"token":"{lease.attempt.token}"}}' for lease in leases]
+                problems = self._transport.send_once(calls.report("extend", bodies), timeout)
+                if len(problems) != len(leases):
+                    raise BadAnswer("the answer has another number of leases")
+            elif leases:
+                problems = [None]
+                self._transport.send_once(calls.extend(leases[0].attempt.id, leases[0].attempt.token), timeout)
         except Refused as error:
-            if isinstance(error, LeaseLost) or not error.is_temporary:
-                self._lost(lease, error.problem)
-            else:
-                lease.extension_failed()
+            problems = [error.problem] * len(leases)
         except Error:
-            lease.extension_failed()
+            for lease in leases:
+                lease.extension_failed()
+            return
+        for lease, problem in zip(leases, problems if leases else []):
+            if problem is None:
+                lease.renew(sent)
+            elif Refused(problem).is_temporary:
+                lease.extension_failed()
+            else:
+                self._lost(lease, problem)
 
 
 class Reporter:
@@ -74,6 +96,7 @@ class Reporter:
         self._patience = RetryPolicy()
         self._failures = 0
         self._closing = threading.Event()
+        self.is_modern: Callable[[], bool] = lambda: False
         self._thread = threading.Thread(target=self._run, name="nagaya-reporter", daemon=True)
 
     def start(self) -> None:
@@ -81,6 +104,8 @@ class Reporter:
 
     def put(self, lease: Lease) -> None:
         """Reports the outcome that the lease has."""
+        if isinstance(lease.outcome, Release) and not self.is_modern():
+            lease.outcome = lease.outcome.as_failure()
         self._new.put(lease)
 
     def close(self, limit: float) -> None:
@@ -100,6 +125,7 @@ class Reporter:
             batch, rest = self._cut(self._pending)
             again = self._send("complete", [lease for lease in batch if isinstance(lease.outcome, Success)])
             again += self._send("fail", [lease for lease in batch if isinstance(lease.outcome, Failure)])
+            again += self._send("release", [lease for lease in batch if isinstance(lease.outcome, Release)])
             self._pending = again + rest
             if again and self._failures:
                 time.sleep(self._patience.pause(self._failures))
@@ -152,7 +178,8 @@ class Reporter:
 
     def _judge(self, lease: Lease, problem: Problem | None) -> bool:
         """Interprets the answer to one report. Returns whether it has to be sent again."""
-        if problem is None:
+        if problem is None or (isinstance(lease.outcome, Release) and problem.name == "lease-lost"):
+            # A release that is repeated after a lost answer finds the job given back already.
             self._settled(lease, None)
             return False
         if Refused(problem).is_temporary:

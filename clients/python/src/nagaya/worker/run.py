@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from .._http.blocking import Transport
 from ..client import Client
 from ..errors import Error, Problem
 from .attempt import CANCELLED, LEASE_LOST, SHUTDOWN, TIMEOUT, Attempt
+from .calls import Claimed
 from .claims import Claimer
 from .handler import Handler
 from .lease import Lease, Watch, now
-from .outcome import Failure, Outcome
+from .outcome import Failure, Outcome, Release, Success
 from .process import ProcessRunner
 from .reports import Extender, Reporter
 from .runners import LoopRunner, Runner, ThreadRunner, Work
@@ -28,8 +29,10 @@ UNKNOWN_KIND_DELAY = 30.0
 """Seconds until a job of an unknown kind is tried again: while a new version is rolled out, other workers know it."""
 REPORT_SECONDS = 2.0
 """What a worker that ends takes for its last reports."""
+LAST_REPORT_SECONDS_MAX = 3600.0
 HURRY_SECONDS = 0.5
 """What handlers get after a second signal."""
+OUTCOMES = {Success: "succeeded", Failure: "failed", Release: "released"}
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,8 @@ class Note:
     """Something that a worker did, for metrics.
 
     `name` is `claimed` (with `count`), `started`, `stopped` (with `reason`), `ended`, `reported` (with `outcome`:
-    `succeeded`, `failed` or `lost`, and `reason` for lost ones), `unknown-kind` or `claim-failed` (with `error`).
+    `succeeded`, `failed`, `released` or `lost`, and `reason` for lost ones), `unknown-kind` or `claim-failed` (with
+    `error`).
     """
 
     name: str
@@ -54,6 +58,8 @@ class Tally:
 
     succeeded: int = 0
     failed: int = 0
+    released: int = 0
+    """Attempts that were given back and do not count."""
     lost: int = 0
     """Attempts that lost their lease before they ended, or could not be reported."""
 
@@ -125,8 +131,16 @@ class Worker:
         self._extender.watch = self._watch
         self._reporter = Reporter(transport, self._settled)
         self._claimer = Claimer(
-            transport, self.queues, self.name, poll, self._wait_for_places, self._take, self._claim_failed
+            transport,
+            self.queues,
+            self.name,
+            poll,
+            self._wait_for_places,
+            self._holding,
+            self._take,
+            self._claim_failed,
         )
+        self._extender.is_modern = self._reporter.is_modern = lambda: self._claimer.is_modern is True
 
     # Running it.
 
@@ -215,7 +229,9 @@ class Worker:
     def _make_runners(self, loop: asyncio.AbstractEventLoop | None) -> None:
         if self._isolation == "process":
             address = self._transport.address
-            runner: Runner = ProcessRunner(self.concurrency, (address.url, address.token), self._started, self._finished)
+            runner: Runner = ProcessRunner(
+                self.concurrency, (address.url, address.token), self._started, self._finished
+            )
             self._loop_runner = self._thread_runner = runner
             self._runners = [runner]
             return
@@ -240,15 +256,22 @@ class Worker:
         with self._changed:
             return 0 if self._stop.is_set() else self._free
 
-    def _take(self, jobs: list[dict[str, Any]], received_at: float) -> None:
-        if self._on_note is not None:
+    def _holding(self) -> list[str]:
+        with self._changed:
+            return [lease.attempt.token for lease in self._running if not lease.closed and not lease.handler_ended]
+
+    def _take(self, claimed: Claimed, received_at: float) -> None:
+        if claimed.lost:
+            self._told_lost({str(one["token"]): str(one["reason"]) for one in claimed.lost})
+        jobs = claimed.jobs
+        if jobs and self._on_note is not None:
             self._on_note(Note("claimed", count=len(jobs)))
         leases: list[Lease] = []
         on_loop: list[Work] = []
         elsewhere: list[Work] = []
         for raw in jobs:
             attempt = Attempt(raw, self._client.transport)
-            handler = self._handlers.get(attempt.kind or "")
+            handler = self._handlers.get(attempt.kind or "*") or self._handlers.get("*")
             limit = self._max_runtime if handler is None or handler.max_runtime is None else handler.max_runtime
             lease = Lease(attempt, received_at, limit)
             leases.append(lease)
@@ -313,7 +336,7 @@ class Worker:
         if problem is not None:
             self._lose(lease, problem.reason or problem.name)
         elif self._close(lease):
-            name = "failed" if isinstance(lease.outcome, Failure) else "succeeded"
+            name = OUTCOMES[type(lease.outcome)]
             with self._changed:
                 setattr(self.tally, name, getattr(self.tally, name) + 1)
             if self._on_note is not None:
@@ -326,6 +349,15 @@ class Worker:
         reason = CANCELLED if problem.reason == "cancelled" else LEASE_LOST
         self._stop_handler(lease, reason)
         self._lose(lease, problem.reason or problem.name)
+
+    def _told_lost(self, reasons: dict[str, str]) -> None:
+        """A claim was answered with leases that are lost."""
+        with self._changed:
+            leases = [lease for lease in self._running if lease.attempt.token in reasons]
+        for lease in leases:
+            reason = reasons[lease.attempt.token]
+            self._stop_handler(lease, CANCELLED if reason == "cancelled" else LEASE_LOST)
+            self._lose(lease, reason)
 
     def _expired(self, lease: Lease) -> None:
         """No extension succeeded until shortly before the lease's end."""
@@ -370,17 +402,18 @@ class Worker:
 
     def _supervise(self) -> None:
         self._stop.wait()
-        begin = time.monotonic()
-        self._claimer.stop()
         drain = self._drain if self._drain_given is None else self._drain_given
-        if not self._wait_until_idle(None if drain is None else begin + drain, self._hurry):
+        until = math.inf if drain is None else time.monotonic() + drain
+        self._claimer.stop()
+        self._wait_until_idle(until, 0.0)
+        if self._running:
             for lease in list(self._running):
                 self._stop_handler(lease, SHUTDOWN)
-            grace = HURRY_SECONDS if self._hurry.is_set() else self._grace
-            self._wait_until_idle(time.monotonic() + grace, self._hurry)
+            self._wait_until_idle(time.monotonic() + self._grace, HURRY_SECONDS)
             self._abandon()
-        self._reporter.close(REPORT_SECONDS)
+        self._reporter.close(self._time_for_reports(until))
         self._watch.close()
+        self._extender.close()
         for runner in self._runners:
             runner.close()
         if self._own_loop is not None:
@@ -390,18 +423,25 @@ class Worker:
         if self._on_ended is not None:
             self._on_ended()
 
-    def _wait_until_idle(self, until: float | None, hurry: threading.Event) -> bool:
-        """Waits for the handlers to end. Returns whether they have."""
-        was_hurried = hurry.is_set()
+    def _wait_until_idle(self, until: float, hurried: float) -> None:
+        """Waits for the handlers to end, until a certain time, or so many seconds if there is a hurry."""
+        is_hurried = False
         with self._changed:
             while self._running:
-                left = None if until is None else until - time.monotonic()
-                if (left is not None and left <= 0) or hurry.is_set() != was_hurried:
-                    return False
-                if was_hurried and until is None:
-                    return False
-                self._changed.wait(left)
-        return True
+                if self._hurry.is_set() and not is_hurried:
+                    is_hurried = True
+                    until = min(until, time.monotonic() + hurried)
+                left = until - time.monotonic()
+                if left <= 0:
+                    return
+                self._changed.wait(None if left == math.inf else left)
+
+    def _time_for_reports(self, until: float) -> float:
+        """Returns how long reports may take: what is left of the drain, in case the server is away."""
+        if self._hurry.is_set():
+            return REPORT_SECONDS
+        # Leases end by themselves, and with them what could be reported.
+        return min(max(REPORT_SECONDS, until - time.monotonic()), LAST_REPORT_SECONDS_MAX)
 
     def _abandon(self) -> None:
         """Gives back the jobs of handlers that have not ended."""
@@ -425,11 +465,16 @@ def usual_concurrency(isolation: str, has_async: bool) -> int:
     return 128 if has_async else 16
 
 
-def given_back() -> Failure:
+def given_back() -> Release:
     """The outcome of an attempt that ends with its worker."""
-    return Failure("the worker was shut down before the job was done", retry_after=0)
+    return Release("the worker was shut down before the job was done")
 
 
 def run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Runs a loop until it is stopped. What its default executor still does is not waited for."""
     asyncio.set_event_loop(loop)
     loop.run_forever()
+    executor = getattr(loop, "_default_executor", None)
+    if executor is not None:
+        executor.shutdown(wait=False)
+    loop.close()

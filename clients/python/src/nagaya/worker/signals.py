@@ -14,9 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-ENDING = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name)
-)
+ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name))
 
 
 class Signals:
@@ -48,6 +46,8 @@ class Signals:
             signal.signal(one, before)
         signal.set_wakeup_fd(self._fd_before)
         for end in self._pair:
+            # Closing alone would not wake the thread that reads.
+            end.shutdown(socket.SHUT_RDWR)
             end.close()
 
     def _read(self, reader: socket.socket) -> None:
