@@ -92,8 +92,8 @@ func (l *leases) lose(token string, reason error) {
 	}
 }
 
-// heldBefore returns the tokens of some leases that were granted before a time.
-func (l *leases) heldBefore(at time.Time, most int) []string {
+// heldBefore returns the tokens of some leases that were granted before a time, and how many there are of any age.
+func (l *leases) heldBefore(at time.Time, most int) ([]string, int) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	var tokens []string
@@ -102,7 +102,7 @@ func (l *leases) heldBefore(at time.Time, most int) []string {
 			tokens = append(tokens, token)
 		}
 	}
-	return tokens
+	return tokens, len(l.held)
 }
 
 // lookAt lets the loop look at this time, or earlier. The mutex is held.

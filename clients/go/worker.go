@@ -266,6 +266,7 @@ func (w *Worker) freePlaces(ctx context.Context) int {
 func (w *Worker) claim(ctx, last, base context.Context, places int) error {
 	claimed := 0
 	defer func() { w.leave(places - claimed) }()
+	holding, wait := w.holding()
 	body, err := json.Marshal(struct {
 		Queues      []string `json:"queues"`
 		Worker      string   `json:"worker"`
@@ -273,7 +274,7 @@ func (w *Worker) claim(ctx, last, base context.Context, places int) error {
 		WaitSeconds float64  `json:"wait_seconds"`
 		Tenant      string   `json:"tenant,omitempty"`
 		Holding     []string `json:"holding,omitempty"`
-	}{w.config.Queues, w.config.Name, places, w.config.Poll.Seconds(), w.config.Tenant, w.holding()})
+	}{w.config.Queues, w.config.Name, places, wait.Seconds(), w.config.Tenant, holding})
 	if err != nil {
 		return err
 	}
@@ -281,7 +282,7 @@ func (w *Worker) claim(ctx, last, base context.Context, places int) error {
 	if timeout > lateAnswer {
 		timeout = lateAnswer
 	}
-	asked := call{method: "POST", path: "/v1/claim", body: body, wait: w.config.Poll, timeout: timeout, repeat: repeatNever}
+	asked := call{method: "POST", path: "/v1/claim", body: body, wait: wait, timeout: timeout, repeat: repeatNever}
 	text, err := w.client.transport.once(last, asked)
 	if err != nil {
 		return err
@@ -312,12 +313,17 @@ func (w *Worker) claim(ctx, last, base context.Context, places int) error {
 	return nil
 }
 
-// holding returns the tokens of jobs under way that a claim names.
-func (w *Worker) holding() []string {
+// holding returns the tokens of jobs under way that a claim names, and how long it may wait: jobs that are too young to
+// be named will be named by the next claim, so that one must come soon.
+func (w *Worker) holding() ([]string, time.Duration) {
 	if !w.tellsLost.Load() {
-		return nil
+		return nil, w.config.Poll
 	}
-	return w.leases.heldBefore(time.Now().Add(-holdingAge), holdingMax)
+	tokens, all := w.leases.heldBefore(time.Now().Add(-holdingAge), holdingMax)
+	if hasYoung := len(tokens) < all && len(tokens) < holdingMax; hasYoung && w.config.Poll > 2*holdingAge {
+		return tokens, 2 * holdingAge
+	}
+	return tokens, w.config.Poll
 }
 
 // lookAtServer finds out whether the server tells in the answer to a claim which jobs are lost. Servers that cannot tell

@@ -147,10 +147,13 @@ export class Keeper {
     let claimed = 0;
     try {
       const holding = this.#tellsLost ? this.#leases.heldSince(now() - HOLDING_AGE_MS, HOLDING_MAX) : [];
-      const asked = { queues, worker, max: places, wait_seconds: pollMs / 1_000, tenant };
+      // Jobs that are too young to be named will be named by the next claim, so that one must come soon.
+      const hasYoung = this.#tellsLost && holding.length < Math.min(this.#leases.size, HOLDING_MAX);
+      const waitMs = hasYoung ? Math.min(pollMs, 2 * HOLDING_AGE_MS) : pollMs;
+      const asked = { queues, worker, max: places, wait_seconds: waitMs / 1_000, tenant };
       const body = JSON.stringify(holding.length === 0 ? asked : { ...asked, holding });
       const timeoutMs = Math.min(this.#config.transport.timeoutMs, LATE_ANSWER_MS);
-      const call = { method: "POST", path: "/v1/claim", body, waitMs: pollMs, timeoutMs, repeat: "never" } as const;
+      const call = { method: "POST", path: "/v1/claim", body, waitMs, timeoutMs, repeat: "never" } as const;
       const text = await this.#transport.once({ ...call, signal: this.#lastClaim.signal });
       const at = now();
       const answer: ClaimAnswer = jobsOf(text);
