@@ -160,6 +160,9 @@ func (c *Client) enqueueBatch(ctx context.Context, batch [][]byte) ([]Item, erro
 		second, err := c.enqueueBatch(ctx, batch[half:])
 		return append(first, second...), err
 	}
+	if err == nil && len(answer.Jobs) != len(batch) {
+		err = errGarbage
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -92,8 +92,8 @@ func (l *leases) lose(token string, reason error) {
 	}
 }
 
-// heldBefore returns the tokens of some leases that were granted before a time.
-func (l *leases) heldBefore(at time.Time, most int) []string {
+// heldBefore returns the tokens of some leases that were granted before a time, and how many there are of any age.
+func (l *leases) heldBefore(at time.Time, most int) ([]string, int) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	var tokens []string
@@ -102,7 +102,7 @@ func (l *leases) heldBefore(at time.Time, most int) []string {
 			tokens = append(tokens, token)
 		}
 	}
-	return tokens
+	return tokens, len(l.held)
 }
 
 // lookAt lets the loop look at this time, or earlier. The mutex is held.
@@ -220,18 +220,14 @@ func (l *leases) extendTogether(ctx context.Context, due []*lease) {
 		l.extendSingly(ctx, due)
 		return
 	}
-	var answer struct {
-		Jobs []struct {
-			Error *problemDocument `json:"error"`
-		} `json:"jobs"`
-	}
+	var outcomes []itemOutcome
 	if err == nil {
-		err = json.Unmarshal(text, &answer)
+		outcomes, err = readOutcomes(text, len(due))
 	}
 	for index, one := range due {
 		each := err
-		if err == nil && index < len(answer.Jobs) && answer.Jobs[index].Error != nil {
-			each = answer.Jobs[index].Error.problem()
+		if err == nil && outcomes[index].Error != nil {
+			each = outcomes[index].Error.problem()
 		}
 		l.settle(one, sent, each)
 	}
@@ -246,7 +242,11 @@ func (l *leases) extendSingly(ctx context.Context, due []*lease) {
 			defer func() { <-places }()
 			sent := time.Now()
 			body, _ := json.Marshal(map[string]string{"token": one.token})
-			_, err := l.once(ctx, jobPath(one.id, "/extend"), body, []*lease{one}, sent)
+			text, err := l.once(ctx, jobPath(one.id, "/extend"), body, []*lease{one}, sent)
+			if err == nil && !json.Valid(text) {
+				// What is not the server's own answer, like the page of a proxy, extends nothing.
+				err = errGarbage
+			}
 			l.settle(one, sent, err)
 		}()
 	}

@@ -130,21 +130,17 @@ func (r *reports) report(batch []*outcome) {
 	}
 	path := "/v1/jobs/batch/" + string(batch[0].kind)
 	text, err := r.transport.once(r.ctx, call{method: "POST", path: path, body: joined(bodies), repeat: repeatNever})
-	var answer struct {
-		Jobs []struct {
-			Error *problemDocument `json:"error"`
-		} `json:"jobs"`
-	}
+	var outcomes []itemOutcome
 	if err == nil {
-		err = json.Unmarshal(text, &answer)
+		outcomes, err = readOutcomes(text, len(batch))
 	}
 	var problem *Problem
 	switch {
 	case err == nil:
 		for index, one := range batch {
 			var problem *Problem
-			if index < len(answer.Jobs) && answer.Jobs[index].Error != nil {
-				problem = answer.Jobs[index].Error.problem()
+			if outcomes[index].Error != nil {
+				problem = outcomes[index].Error.problem()
 			}
 			r.settle(one, problem)
 		}
@@ -153,6 +149,25 @@ func (r *reports) report(batch []*outcome) {
 	default:
 		r.later(batch, err)
 	}
+}
+
+// itemOutcome is what became of one item of a batch.
+type itemOutcome struct {
+	Error *problemDocument `json:"error"`
+}
+
+var errGarbage = &ConnectionError{WasSent: true, Err: errors.New("the answer could not be understood")}
+
+// readOutcomes reads an answer that has one outcome for each item that was sent. What is no such answer, like the error
+// page of a proxy, counts as none.
+func readOutcomes(text []byte, count int) ([]itemOutcome, error) {
+	var answer struct {
+		Jobs []itemOutcome `json:"jobs"`
+	}
+	if json.Unmarshal(text, &answer) != nil || len(answer.Jobs) != count {
+		return nil, errGarbage
+	}
+	return answer.Jobs, nil
 }
 
 func (r *reports) settle(one *outcome, problem *Problem) {

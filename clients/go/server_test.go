@@ -185,6 +185,78 @@ func TestACancelledJobsContextEndsWithItsCauseAndNothingIsReported(t *testing.T)
 	}
 }
 
+// needLeaseCalls skips a test at servers that do not extend and take back leases in batches; those with a version do.
+func needLeaseCalls(t *testing.T) {
+	t.Helper()
+	if house.Client().Do(limited(t), "GET", "/v1/version", nil, nil) != nil {
+		t.Skip("the server cannot")
+	}
+}
+
+func TestACancellationIsToldLongBeforeTheLeaseIsExtended(t *testing.T) {
+	needLeaseCalls(t)
+	client, ctx := house.Client(), limited(t)
+	begun, cause := make(chan struct{}), make(chan error, 1)
+	running(t, client, nagaya.WorkerConfig{Queues: []string{"told"}, Concurrency: 2}, func(w *nagaya.Worker) {
+		nagaya.Handle(w, func(ctx context.Context, _ *nagaya.Attempt, _ Any) (any, error) {
+			close(begun)
+			<-ctx.Done()
+			cause <- nagaya.Cause(ctx)
+			return nil, ctx.Err()
+		})
+	})
+	job := enqueue(t, client, Any{1}, nagaya.Queue("told"), nagaya.Timeout(30*time.Minute))
+	<-begun
+	if err := job.Cancel(ctx, ""); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case why := <-cause:
+		if why != nagaya.ErrCancelled {
+			t.Fatal(why)
+		}
+	case <-ctx.Done():
+		t.Fatal("it was not told")
+	}
+}
+
+func TestAJobThatIsPutOffOrGivenBackKeepsItsAttempts(t *testing.T) {
+	needLeaseCalls(t)
+	client, ctx := house.Client(), limited(t)
+	var mutex sync.Mutex
+	var numbers []int
+	first := nagaya.NewWorker(client, nagaya.WorkerConfig{Queues: []string{"kept"}})
+	work := func(ctx context.Context, attempt *nagaya.Attempt, _ Any) (string, error) {
+		mutex.Lock()
+		numbers = append(numbers, attempt.Number())
+		count := len(numbers)
+		mutex.Unlock()
+		switch count {
+		case 1:
+			return "", nagaya.Snooze(50 * time.Millisecond)
+		case 2:
+			go first.StopNow()
+			<-ctx.Done()
+			return "", ctx.Err()
+		}
+		return "done", nil
+	}
+	nagaya.Handle(first, work)
+	job := enqueue(t, client, Any{1}, nagaya.Queue("kept"), nagaya.MaxRetries(0))
+	if err := first.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	running(t, client, nagaya.WorkerConfig{Queues: []string{"kept"}}, func(w *nagaya.Worker) { nagaya.Handle(w, work) })
+	if result, err := nagaya.Wait[string](ctx, job); err != nil || result != "done" {
+		t.Fatal(result, err)
+	}
+	mutex.Lock()
+	defer mutex.Unlock()
+	if fmt.Sprint(numbers) != "[1 1 1]" || first.Stats().Released != 2 {
+		t.Fatal(numbers, first.Stats())
+	}
+}
+
 func TestALongHandlerKeepsItsLease(t *testing.T) {
 	client, ctx := house.Client(), limited(t)
 	worker := running(t, client, nagaya.WorkerConfig{Queues: []string{"long"}}, func(w *nagaya.Worker) {

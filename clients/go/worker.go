@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"os/signal"
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -30,10 +28,6 @@ const (
 	holdingMax = 1000
 	// Assumed if the server does not say how long a lease is.
 	leaseUntold = 30 * time.Second
-	// How long the last reports may take when the worker ends.
-	flushLimit = 2 * time.Second
-	// After a second signal.
-	hurryLimit = 500 * time.Millisecond
 )
 
 // WorkerConfig configures a worker. Zero values are defaults.
@@ -173,58 +167,6 @@ func (w *Worker) Stats() Stats {
 	return w.stats
 }
 
-// RunWithSignals runs until SIGTERM or SIGINT, which drains, as the end of the context does. A second signal gives jobs
-// back at once.
-func (w *Worker) RunWithSignals(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	go func() {
-		for count := 0; ; count++ {
-			select {
-			case <-w.ended:
-				return
-			case <-signals:
-			}
-			if count == 0 {
-				stop()
-			} else {
-				w.StopNow()
-			}
-		}
-	}()
-	return w.Run(ctx)
-}
-
-// StopNow ends the contexts of running handlers, gives their jobs back, and lets Run return within two seconds.
-func (w *Worker) StopNow() {
-	w.hurryOnce.Do(func() { close(w.hurry) })
-	w.stopClaiming()
-}
-
-// Stop drains for at most so long, and returns when Run is about to.
-func (w *Worker) Stop(drain time.Duration) {
-	w.mutex.Lock()
-	w.config.Drain = drain
-	started := w.started
-	w.mutex.Unlock()
-	w.stopClaiming()
-	if started {
-		<-w.ended
-	}
-}
-
-func (w *Worker) stopClaiming() {
-	w.mutex.Lock()
-	stop := w.stop
-	w.mutex.Unlock()
-	if stop != nil {
-		stop()
-	}
-}
-
 // Run claims and works until the context ends, then drains: nothing more is claimed, and running handlers may finish.
 // Those that do not within the drain time are told to stop, and their jobs are given back. It returns an error if the
 // server refuses this worker.
@@ -324,6 +266,7 @@ func (w *Worker) freePlaces(ctx context.Context) int {
 func (w *Worker) claim(ctx, last, base context.Context, places int) error {
 	claimed := 0
 	defer func() { w.leave(places - claimed) }()
+	holding, wait := w.holding()
 	body, err := json.Marshal(struct {
 		Queues      []string `json:"queues"`
 		Worker      string   `json:"worker"`
@@ -331,7 +274,7 @@ func (w *Worker) claim(ctx, last, base context.Context, places int) error {
 		WaitSeconds float64  `json:"wait_seconds"`
 		Tenant      string   `json:"tenant,omitempty"`
 		Holding     []string `json:"holding,omitempty"`
-	}{w.config.Queues, w.config.Name, places, w.config.Poll.Seconds(), w.config.Tenant, w.holding()})
+	}{w.config.Queues, w.config.Name, places, wait.Seconds(), w.config.Tenant, holding})
 	if err != nil {
 		return err
 	}
@@ -339,7 +282,7 @@ func (w *Worker) claim(ctx, last, base context.Context, places int) error {
 	if timeout > lateAnswer {
 		timeout = lateAnswer
 	}
-	asked := call{method: "POST", path: "/v1/claim", body: body, wait: w.config.Poll, timeout: timeout, repeat: repeatNever}
+	asked := call{method: "POST", path: "/v1/claim", body: body, wait: wait, timeout: timeout, repeat: repeatNever}
 	text, err := w.client.transport.once(last, asked)
 	if err != nil {
 		return err
@@ -352,8 +295,8 @@ func (w *Worker) claim(ctx, last, base context.Context, places int) error {
 			Reason string `json:"reason"`
 		} `json:"lost"`
 	}
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return &ConnectionError{WasSent: true, Err: err}
+	if json.Unmarshal(text, &answer) != nil {
+		return errGarbage
 	}
 	for _, lost := range answer.Lost {
 		w.leases.lose(lost.Token, reasonOf(&Problem{Reason: lost.Reason}))
@@ -370,12 +313,17 @@ func (w *Worker) claim(ctx, last, base context.Context, places int) error {
 	return nil
 }
 
-// holding returns the tokens of jobs under way that a claim names.
-func (w *Worker) holding() []string {
+// holding returns the tokens of jobs under way that a claim names, and how long it may wait: jobs that are too young to
+// be named will be named by the next claim, so that one must come soon.
+func (w *Worker) holding() ([]string, time.Duration) {
 	if !w.tellsLost.Load() {
-		return nil
+		return nil, w.config.Poll
 	}
-	return w.leases.heldBefore(time.Now().Add(-holdingAge), holdingMax)
+	tokens, all := w.leases.heldBefore(time.Now().Add(-holdingAge), holdingMax)
+	if hasYoung := len(tokens) < all && len(tokens) < holdingMax; hasYoung && w.config.Poll > 2*holdingAge {
+		return tokens, 2 * holdingAge
+	}
+	return tokens, w.config.Poll
 }
 
 // lookAtServer finds out whether the server tells in the answer to a claim which jobs are lost. Servers that cannot tell
@@ -504,75 +452,5 @@ func (w *Worker) count(change func(*Stats)) {
 func (w *Worker) observe(event WorkerEvent) {
 	if w.config.Observe != nil {
 		w.config.Observe(event)
-	}
-}
-
-// drain lets running handlers finish, stops the rest, and waits for the last reports.
-func (w *Worker) drain() {
-	w.mutex.Lock()
-	limit := w.config.Drain
-	w.mutex.Unlock()
-	if !w.untilIdle(limit, w.hurry) {
-		for _, one := range w.heldNow() {
-			w.stopOne(one, ErrShutdown)
-		}
-		grace, hurry := w.config.Grace, w.hurry
-		if w.isHurried() {
-			hurry = nil
-			if grace > hurryLimit {
-				grace = hurryLimit
-			}
-		}
-		w.untilIdle(grace, hurry)
-		for _, one := range w.heldNow() {
-			w.end(one, one.attempt.released(0))
-		}
-	}
-	limit = flushLimit
-	if w.isHurried() {
-		limit = hurryLimit
-	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-w.reports.flush():
-	case <-timer.C:
-	}
-}
-
-func (w *Worker) isHurried() bool {
-	select {
-	case <-w.hurry:
-		return true
-	default:
-		return false
-	}
-}
-
-func (w *Worker) heldNow() []*running {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	all := make([]*running, 0, len(w.held))
-	for _, one := range w.held {
-		all = append(all, one)
-	}
-	return all
-}
-
-// untilIdle waits until no handler runs, and returns whether that came before the limit and the hurry.
-func (w *Worker) untilIdle(limit time.Duration, hurry <-chan struct{}) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	for {
-		if len(w.heldNow()) == 0 {
-			return true
-		}
-		select {
-		case <-w.changed:
-		case <-hurry:
-			return false
-		case <-timer.C:
-			return false
-		}
 	}
 }

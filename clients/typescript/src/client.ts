@@ -5,7 +5,7 @@ import { events, type EventsOptions, type GapEvent, type JobEvent } from "./even
 import { type EnqueueOptions, type JobDefinition, JobHandle, type NewJob, newJob, writeJob } from "./job.js";
 import { rawAt, type RawJson } from "./json.js";
 import type { RetryPolicy } from "./retry.js";
-import { type Call, type ProblemDocument, readProblem, Transport, transportOptions } from "./transport.js";
+import { type Call, jobsOf, type ProblemDocument, readProblem, Transport, transportOptions } from "./transport.js";
 import type { JobPage, JobView, QueueView, ScheduleView, State, WhoAmI } from "./types.js";
 
 /** Longest wait per call; proxies cut longer ones. */
@@ -137,7 +137,7 @@ export class Client {
     const body = `{"jobs":[${batch.join(",")}]}`;
     try {
       const call: Call = { method: "POST", path: "/v1/jobs/batch", body, repeat: "safe" };
-      const { jobs } = await this.#json<{ jobs: Registered[] }>(call);
+      const { jobs } = jobsOf<Registered>(await this.transport.send(call), batch.length);
       return jobs.map((one) =>
         one.error ? { problem: readProblem(one.error) } : { job: this.#handle<Result>(one) },
       );

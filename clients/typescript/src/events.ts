@@ -122,7 +122,11 @@ async function* stream(
   });
   const { response } = opened;
   response.setEncoding("utf8");
-  if (response.statusCode === 204) return yield "ended";
+  if (response.statusCode === 204) {
+    response.resume();
+    opened.done();
+    return yield "ended";
+  }
   if (response.statusCode !== 200) {
     let text = "";
     for await (const chunk of response) text += chunk;

@@ -30,7 +30,7 @@ export { defineJob, JobHandle } from "./job.js";
 export type { EnqueueOptions, HandledJob, Handler, JobDefinition, JobSpec, NewJob } from "./job.js";
 export { Binary, RawJson } from "./json.js";
 export { pushEndpoint } from "./push.js";
-export type { PushedAttempt, PushOptions, PushRequest, PushResponse } from "./push.js";
+export type { PushOptions, PushRequest, PushResponse } from "./push.js";
 export type { RetryPolicy } from "./retry.js";
 export { InvalidPayload } from "./schema.js";
 export type { StandardSchema } from "./schema.js";

@@ -224,6 +224,22 @@ function aborted(signal: AbortSignal | undefined): NagayaError {
   return new NagayaError("aborted", "the call was aborted", { cause: signal?.reason });
 }
 
+/**
+ * Parses an answer with a list of jobs, one for each that was sent if there is a number. What is no such answer, like
+ * the error page of a proxy, counts as none: the call may be repeated.
+ */
+export function jobsOf<T>(text: string, count?: number): { jobs: T[] } {
+  let answer: unknown;
+  try {
+    answer = JSON.parse(text);
+  } catch {
+    answer = undefined;
+  }
+  const jobs: unknown = (answer as { jobs?: unknown } | null | undefined)?.jobs;
+  if (Array.isArray(jobs) && (count === undefined || jobs.length === count)) return answer as { jobs: T[] };
+  throw new ConnectionError("the answer could not be understood", true);
+}
+
 const DETAIL_MAX = 200;
 
 export function problemOf(status: number, body: string, retryAfter?: string): Problem {

@@ -36,7 +36,7 @@ export interface WorkerOptions {
   keeper?: "thread" | "loop";
   /** Only for tokens that speak for several tenants. */
   tenant?: string;
-  /** Told of everything that happens, for metrics. Must not throw. */
+  /** Told of everything that happens, for metrics. */
   observe?: (event: WorkerEvent) => void;
   /** Where warnings go; `console` by default. */
   logger?: { warn(message: string): void };
@@ -151,6 +151,7 @@ export class Worker {
       queues: [...(queues ?? this.#queues)],
       worker: name ?? `${hostname()}-${process.pid}`,
       concurrency: concurrency ?? CONCURRENCY,
+      free: concurrency ?? CONCURRENCY,
       pollMs: milliseconds(poll ?? "20s"),
       claimMax: CLAIM_MAX,
       ...(tenant === undefined ? {} : { tenant }),
@@ -355,9 +356,9 @@ export class Worker {
   /** Tells a new keeper what the one before it knew. */
   #handOver(): ToKeeper[] {
     const all = [...this.#held.values()].filter(({ attempt }) => (attempt.stopReason ?? "shutdown") === "shutdown");
-    const attempts = all.map(({ attempt }) => {
+    const attempts = all.map(({ attempt, outcome }) => {
       const { id, token, attempt: number, timeout_seconds } = attempt.job;
-      return { id, token, attempt: number, lengthMs: timeout_seconds * 1_000 };
+      return { id, token, attempt: number, lengthMs: timeout_seconds * 1_000, isOver: outcome !== undefined };
     });
     const taken = [...this.#held.values()].filter((one) => one.hasPlace).length;
     const free = Math.max((this.#options.concurrency ?? CONCURRENCY) - taken, 0);
@@ -382,7 +383,12 @@ export class Worker {
   }
 
   #observe(event: WorkerEvent): void {
-    this.#options.observe?.(event);
+    try {
+      this.#options.observe?.(event);
+    } catch (error) {
+      // Whoever counts must not break what is counted.
+      (this.#options.logger ?? console).warn(`nagaya: the observer failed: ${String(error)}`);
+    }
   }
 }
 

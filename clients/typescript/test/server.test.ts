@@ -190,6 +190,67 @@ test("a cancelled job's handler is told by its signal, and nothing is reported",
   assert.ok(events.some((event) => event.type === "reported" && event.outcome === "lost" && event.reason === "cancelled"));
 });
 
+test("where the server can tell, a cancellation is told long before the lease is extended", async (t) => {
+  if (!(await hasLeaseCalls())) return t.skip("the server cannot");
+  const attempts: Attempt[] = [];
+  let tell: () => void = () => undefined;
+  const stopped = new Promise<void>((resolve) => {
+    tell = resolve;
+  });
+  const worker = createWorker({
+    client,
+    queues: ["told"],
+    concurrency: 2,
+    observe: (event) => event.type === "stopped" && tell(),
+    handlers: {
+      k: (_, attempt) => {
+        attempts.push(attempt);
+        return new Promise((__, reject) => attempt.signal.addEventListener("abort", () => reject(attempt.signal.reason as Error)));
+      },
+    },
+  });
+  await working(worker, async () => {
+    const job = await client.enqueue("k", 1, { queue: "told", timeout: "30m" });
+    while ((await job.read()).state !== "running");
+    await job.cancel();
+    await stopped;
+    assert.equal(attempts[0]?.stopReason, "cancelled");
+  });
+});
+
+test("where the server can do that, a job that is put off or given back keeps its attempts", async (t) => {
+  if (!(await hasLeaseCalls())) return t.skip("the server cannot");
+  const numbers: number[] = [];
+  const config = {
+    client,
+    queues: ["kept"],
+    handlers: {
+      k: async (_: unknown, attempt: Attempt) => {
+        numbers.push(attempt.number);
+        if (numbers.length === 1) throw new Snooze(50);
+        if (numbers.length === 2) {
+          void first.stop({ drain: 0 });
+          await new Promise((__, reject) => attempt.signal.addEventListener("abort", () => reject(attempt.signal.reason as Error)));
+        }
+        return "done";
+      },
+    },
+  };
+  const first = createWorker(config);
+  first.start();
+  const job = await client.enqueue("k", 1, { queue: "kept", maxRetries: 0 });
+  await first.finished();
+  await working(createWorker(config), async () => assert.equal(await job.wait(limit), "done"));
+  assert.deepEqual(numbers, [1, 1, 1]);
+  assert.equal((await job.read()).attempts, 1);
+  assert.equal(first.stats().released, 2);
+});
+
+/** Whether the server extends and takes back leases in batches; those that have a version do. */
+async function hasLeaseCalls(): Promise<boolean> {
+  return (await fetch(`${house.url}/v1/version`)).ok;
+}
+
 test("a result that the server refuses fails its job for good and no other of its batch", async () => {
   const worker = createWorker({
     client,
@@ -327,10 +388,12 @@ test("ids are unique and rise, also when many ask at once", async () => {
 
 test("pushed jobs are verified and worked on", async () => {
   const double = defineJob<{ n: number }, number>({ kind: "double", queue: "pushed" });
-  const receive = pushEndpoint({ secrets: PUSH_SECRET, queues: { pushed: double.handler(({ n }) => {
+  const work = double.handler(async ({ n }, attempt) => {
+    await attempt.progress(0.5, `attempt ${attempt.number}`);
     if (n < 0) throw new Permanent("negative");
     return 2 * n;
-  }) } });
+  });
+  const receive = pushEndpoint({ client, secrets: PUSH_SECRET, queues: { pushed: work } });
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
@@ -341,7 +404,9 @@ test("pushed jobs are verified and worked on", async () => {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   try {
     await client.request("PUT", "/v1/queues/pushed", { push: { url, concurrency: 2 } }, "safe");
-    assert.equal(await (await client.enqueue(double, { n: 4 })).wait(limit), 8);
+    const job = await client.enqueue(double, { n: 4 });
+    assert.equal(await job.wait(limit), 8);
+    assert.equal((await job.read()).progress?.message, "attempt 1");
     const failed = await client.waitForEnd((await client.enqueue(double, { n: -4 })).id, limit);
     assert.deepEqual([failed.state, failed.attempts], ["failed", 1]);
     const forged = await fetch(url, { method: "POST", body: "{}" });

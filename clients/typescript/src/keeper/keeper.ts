@@ -7,7 +7,7 @@
 import { now, pause } from "../duration.js";
 import { NagayaError, ProblemError, type StopReason } from "../errors.js";
 import { DEFAULT_RETRY, pauseAfter } from "../retry.js";
-import { Transport } from "../transport.js";
+import { jobsOf, Transport } from "../transport.js";
 import type { ClaimedJob } from "../types.js";
 import { type Lease, Leases } from "./leases.js";
 import type { FromKeeper, KeeperConfig, ToKeeper } from "./messages.js";
@@ -29,6 +29,11 @@ const HOLDING_MAX = 1_000;
 /** Assumed if the server does not say how long a lease is. */
 const LEASE_UNTOLD_SECONDS = 30;
 
+interface ClaimAnswer {
+  jobs: ClaimedJob[];
+  lost?: { token: string; reason: string }[];
+}
+
 export class Keeper {
   readonly #config: KeeperConfig;
   readonly #emit: (message: FromKeeper) => void;
@@ -46,7 +51,7 @@ export class Keeper {
   constructor(config: KeeperConfig, emit: (message: FromKeeper) => void) {
     this.#config = config;
     this.#emit = emit;
-    this.#free = config.concurrency;
+    this.#free = config.free;
     this.#transport = new Transport(config.transport);
     this.#leases = new Leases(this.#transport, {
       lost: (lease, reason, detail) => this.#lost(lease, reason, detail),
@@ -65,7 +70,12 @@ export class Keeper {
       case "adopt":
         this.#free = message.free;
         if (message.isDraining) this.#drain.abort();
-        for (const attempt of message.attempts) this.#leases.adopt(attempt);
+        for (const attempt of message.attempts) {
+          // One that is over may have been reported by the keeper before. Reporting it again tells, extending would not.
+          if (attempt.isOver) this.#leases.add(attempt, now());
+          else this.#leases.adopt(attempt);
+        }
+        this.#wake?.();
         break;
       case "drain":
         this.#drain.abort();
@@ -137,13 +147,17 @@ export class Keeper {
     let claimed = 0;
     try {
       const holding = this.#tellsLost ? this.#leases.heldSince(now() - HOLDING_AGE_MS, HOLDING_MAX) : [];
-      const asked = { queues, worker, max: places, wait_seconds: pollMs / 1_000, tenant };
+      // Jobs that are too young to be named will be named by the next claim, so that one must come soon.
+      const hasYoung = this.#tellsLost && holding.length < Math.min(this.#leases.size, HOLDING_MAX);
+      const waitMs = hasYoung ? Math.min(pollMs, 2 * HOLDING_AGE_MS) : pollMs;
+      const asked = { queues, worker, max: places, wait_seconds: waitMs / 1_000, tenant };
       const body = JSON.stringify(holding.length === 0 ? asked : { ...asked, holding });
       const timeoutMs = Math.min(this.#config.transport.timeoutMs, LATE_ANSWER_MS);
-      const call = { method: "POST", path: "/v1/claim", body, waitMs: pollMs, timeoutMs, repeat: "never" } as const;
+      const call = { method: "POST", path: "/v1/claim", body, waitMs, timeoutMs, repeat: "never" } as const;
       const text = await this.#transport.once({ ...call, signal: this.#lastClaim.signal });
       const at = now();
-      const { jobs, lost } = JSON.parse(text) as { jobs: ClaimedJob[]; lost?: { token: string; reason: string }[] };
+      const answer: ClaimAnswer = jobsOf(text);
+      const { jobs, lost } = answer;
       claimed = jobs.length;
       for (const { token, reason } of lost ?? []) {
         this.#leases.lose(token, reason === "cancelled" ? "cancelled" : "lease-lost", `the server says: ${reason}`);

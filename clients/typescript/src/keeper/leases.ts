@@ -7,7 +7,7 @@
  */
 import { now } from "../duration.js";
 import { isTemporaryStatus, NagayaError, type Problem, ProblemError, type StopReason } from "../errors.js";
-import { type ProblemDocument, readProblem, type Transport } from "../transport.js";
+import { jobsOf, type ProblemDocument, readProblem, type Transport } from "../transport.js";
 
 const EXTENSIONS_PER_LEASE = 3;
 const MARGIN_MAX_MS = 1_000;
@@ -152,7 +152,7 @@ export class Leases {
     const body = JSON.stringify({ jobs: leases.map((lease) => ({ token: lease.token })) });
     try {
       const text = await this.#once("/v1/jobs/batch/extend", body, leases, sent);
-      const { jobs } = JSON.parse(text) as { jobs: { error?: ProblemDocument }[] };
+      const { jobs } = jobsOf<{ error?: ProblemDocument }>(text, leases.length);
       leases.forEach((lease, index) => {
         const error = jobs[index]?.error;
         this.#settle(lease, sent, error && new ProblemError(readProblem(error)));
@@ -174,7 +174,9 @@ export class Leases {
         const sent = now();
         const path = `/v1/jobs/${encodeURIComponent(lease.id)}/extend`;
         try {
-          await this.#once(path, JSON.stringify({ token: lease.token }), [lease], sent);
+          const text = await this.#once(path, JSON.stringify({ token: lease.token }), [lease], sent);
+          // What is not the server's own answer, like the page of a proxy, extends nothing.
+          jobsOf(`{"jobs":[${text}]}`, 1);
           this.#settle(lease, sent, undefined);
         } catch (error) {
           this.#settle(lease, sent, error);

@@ -36,13 +36,13 @@ export class ThreadLink implements Link {
   constructor(config: KeeperConfig, owner: LinkOwner) {
     this.#config = config;
     this.#owner = owner;
-    this.#thread = this.#spawn();
+    this.#thread = this.#spawn(config);
   }
 
-  #spawn(): Thread {
+  #spawn(config: KeeperConfig): Thread {
     const thread = new Thread(KEEPER_THREAD, {
       eval: true,
-      workerData: this.#config,
+      workerData: config,
       name: "nagaya-keeper",
       // Loaders and inspectors of the program are not meant for this text.
       execArgv: [],
@@ -65,7 +65,7 @@ export class ThreadLink implements Link {
     this.#owner.receive({ type: "warning", message: `the keeper crashed and is started again: ${cause.message}` });
     setTimeout(() => {
       if (this.#isClosed) return;
-      this.#thread = this.#spawn();
+      this.#thread = this.#spawn({ ...this.#config, free: 0 });
       for (const message of this.#owner.handOver()) this.post(message);
     }, ms);
   }

@@ -11,6 +11,8 @@ export interface KeeperConfig {
   queues: string[];
   worker: string;
   concurrency: number;
+  /** Places at its start: all of them, but for a keeper that takes over and is told. */
+  free: number;
   /** How long a claim waits at the server, in milliseconds. */
   pollMs: number;
   /** Most jobs of one claim. */
@@ -37,6 +39,8 @@ export interface HeldAttempt {
   token: string;
   attempt: number;
   lengthMs: number;
+  /** Its outcome follows. */
+  isOver: boolean;
 }
 
 export type ToKeeper =

@@ -4,7 +4,7 @@
 import { pause } from "../duration.js";
 import { isTemporaryStatus, NagayaError, type Problem, ProblemError } from "../errors.js";
 import { DEFAULT_RETRY, pauseAfter } from "../retry.js";
-import { type ProblemDocument, readProblem, type Transport } from "../transport.js";
+import { jobsOf, type ProblemDocument, readProblem, type Transport } from "../transport.js";
 import type { Leases } from "./leases.js";
 import type { OutcomeMessage, Reported } from "./messages.js";
 
@@ -112,7 +112,7 @@ export class Reports {
         repeat: "never",
         signal: this.#stop.signal,
       });
-      const { jobs } = JSON.parse(text) as { jobs: { error?: ProblemDocument }[] };
+      const { jobs } = jobsOf<{ error?: ProblemDocument }>(text, batch.length);
       this.#settle(batch, (index) => {
         const error = jobs[index]?.error;
         return error && readProblem(error);
