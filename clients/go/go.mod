@@ -1,0 +1,3 @@
+module nagaya.dev/go
+
+go 1.19

@@ -1,0 +1,3 @@
+"""The version of this library; it need not equal the server's."""
+
+__version__ = "0.1.0"
