@@ -82,13 +82,13 @@ struct JobEventsQuery {
 /// reader that has seen the end gets 204, which keeps browsers from asking again. A worker shows the token of its
 /// attempt, and then needs only the scope `work`.
 pub(super) async fn job_events(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let id = call.id()?;
     let lease = call.headers().get(LEASE);
     let permission = match lease {
         None => Permission::Read,
         Some(_) => Permission::Work,
     };
     let principal = call.principal(&api, permission).await?;
+    let id = call.id()?;
     if let Some(token) = lease {
         let token = token.to_str().map_err(|_| Problem::foreign_token())?;
         api.handlers.lease(token, Some(id))?;
