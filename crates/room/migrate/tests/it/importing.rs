@@ -165,7 +165,7 @@ fn a_damaged_file_brings_whole_keys_up_to_the_damage() {
     let folder = Folder::new("damaged");
     let path = folder.path().join("cut.rdb");
     let target = Redis::start();
-    for part in 1..12 {
+    for part in [1, 5, 8, 11] {
         target.cmd(&["FLUSHALL"]);
         target.cmd(&["FUNCTION", "FLUSH"]);
         let cut = bytes.len() * part / 12;
