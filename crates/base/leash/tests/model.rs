@@ -68,7 +68,8 @@ enum Action {
     Kill(Who),
     LeaderEnds,
     Renew,
-    Hear,
+    WatchdogHears,
+    SupervisorHears,
     WatchdogActs,
     SupervisorActs,
 }
@@ -90,8 +91,9 @@ struct World {
     tether: Tether,
     /// Deadlines on their way to the watchdog.
     told: Option<u32>,
-    /// The watchdog has said that the group is gone; the supervisor has let go.
+    /// The watchdog has said that the group is gone; the supervisor has heard it, and has let go.
     reported: bool,
+    heard: bool,
     let_go: bool,
     /// Both were out of order at once: only strangers are still looked after.
     was_helpless: bool,
@@ -113,6 +115,7 @@ impl World {
             tether: Tether::new(at(LEASE), Duration::ZERO, MARGIN),
             told: None,
             reported: false,
+            heard: false,
             let_go: false,
             was_helpless: false,
         }
@@ -139,7 +142,8 @@ impl World {
         }
         add(Action::LeaderEnds, self.leader_ended().map(Ok));
         add(Action::Renew, self.renewed().map(Ok));
-        add(Action::Hear, self.heard().map(Ok));
+        add(Action::WatchdogHears, self.watchdog_heard().map(Ok));
+        add(Action::SupervisorHears, self.supervisor_heard().map(Ok));
         let (watchdog, supervisor) = (self.watchdog_acts(), self.supervisor_acts());
         let is_due = watchdog.is_some() || supervisor.is_some();
         add(Action::WatchdogActs, watchdog);
@@ -188,7 +192,7 @@ impl World {
     }
 
     fn renewed(&self) -> Option<World> {
-        let in_time = self.supervisor == Health::Runs && !self.reported && self.now < self.until;
+        let in_time = self.supervisor == Health::Runs && !self.heard && self.now < self.until;
         if !in_time || self.rules.renewals == 0 {
             return None;
         }
@@ -199,7 +203,15 @@ impl World {
         Some(world)
     }
 
-    fn heard(&self) -> Option<World> {
+    fn supervisor_heard(&self) -> Option<World> {
+        let has_news = self.reported && !self.heard && self.supervisor == Health::Runs;
+        has_news.then(|| World {
+            heard: true,
+            ..self.clone()
+        })
+    }
+
+    fn watchdog_heard(&self) -> Option<World> {
         let until = self.told.filter(|_| self.watchdog == Health::Runs)?;
         let mut world = self.clone();
         world.told = None;
@@ -261,11 +273,10 @@ impl World {
                 })
             }));
         }
-        // It hears the report before it acts, except at the very moment.
-        if self.now + 1 >= self.until && self.rules.supervisor_kills && !self.reported {
+        if self.now + 1 >= self.until && self.rules.supervisor_kills && !self.heard {
             return world.signalled();
         }
-        if self.reported && self.rules.keeps_zombie {
+        if self.heard && self.rules.keeps_zombie {
             world.let_go = true;
             world.group = Group::Reaped;
             return Some(Ok(world));
@@ -402,8 +413,6 @@ fn the_search_finds_what_a_missing_rule_lets_through() {
         "stranger",
         Rules {
             keeps_zombie: false,
-            freezes: 1,
-            kills: 1,
             ..WHOLE
         },
     );
