@@ -14,6 +14,8 @@ const CONCURRENCY = 10;
 const CLAIM_MAX = 1_000;
 /** How long the last reports may take when the worker ends. */
 const FLUSH_MS = 2_000;
+/** How long the keeper may take to end its last claim: twice of what it takes itself. */
+const LAST_CLAIM_MS = 1_000;
 /** After a second signal. */
 const HURRY_MS = 500;
 
@@ -204,7 +206,10 @@ export class Worker {
     link.post({ type: "drain" });
     const hurry = this.#hurry.signal;
     const isIdle = () => this.#isDrained && this.#stats.running === 0;
-    if (!(await this.#until(isIdle, drainMs, hurry))) {
+    const begin = now();
+    // Our own claim that is under way must not get what is given back.
+    await this.#until(() => this.#isDrained, LAST_CLAIM_MS);
+    if (!(await this.#until(isIdle, Math.max(drainMs - (now() - begin), 0), hurry))) {
       for (const { attempt, outcome } of this.#held.values()) {
         if (!outcome) this.#stopAttempt(attempt, "shutdown", "the worker is shutting down");
       }
