@@ -63,7 +63,7 @@ const CALLERS: [&str; 9] = [
 const ADMIN: usize = 5;
 
 /// Writes matrices as one table, routes with the same answers in one row. What an administrator is answered is the
-/// answer of the route itself, so whoever is answered the same has been let in.
+/// answer of the route itself, so a caller who is answered the same has been let in.
 fn route_table(matrices: &[&str]) -> String {
     let mut groups: BTreeMap<Vec<String>, Vec<String>> = BTreeMap::new();
     let rows = matrices.iter().flat_map(|matrix| matrix.lines());

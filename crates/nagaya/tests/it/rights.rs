@@ -148,7 +148,7 @@ impl Walk {
             head += "\r\ncontent-type: application/x-www-form-urlencoded";
             let session = caller.session.as_deref();
             let token = caller.token.as_deref().unwrap_or_default();
-            // What some forms ask for besides; without it they ask again, whoever sent them.
+            // What some forms ask for besides; without it they only ask again.
             let asked = "name=t&digest=x";
             body = format!("form_word={}&token={token}&{asked}", self.form_word(session));
         } else if right.path.contains('.') && right.method == "POST" {

@@ -46,24 +46,19 @@ struct Plan {
 
 pub(super) fn serve(
     loaded: &Loaded,
-    args: ServeArgs,
+    mut args: ServeArgs,
     global: &GlobalArgs,
     flags: Vec<Flag>,
 ) -> anyhow::Result<ExitCode> {
+    if names_no_endpoints(&args, &loaded.section()) && Path::new(SERININ_CONFIG).exists() {
+        args.serinin_config = Some(SERININ_CONFIG.into());
+    }
     let plan = Plan::new(loaded, args, global.clone(), flags)?;
     up::until_second_signal(loaded.section(), move |stop| plan.run(stop))
 }
 
 impl Plan {
-    fn new(
-        loaded: &Loaded,
-        mut args: ServeArgs,
-        global: GlobalArgs,
-        flags: Vec<Flag>,
-    ) -> anyhow::Result<Plan> {
-        if names_no_endpoints(&args, &loaded.section()) && Path::new(SERININ_CONFIG).exists() {
-            args.serinin_config = Some(SERININ_CONFIG.into());
-        }
+    fn new(loaded: &Loaded, args: ServeArgs, global: GlobalArgs, flags: Vec<Flag>) -> anyhow::Result<Plan> {
         let mut house: HouseConfig = loaded.section();
         house.insecure |= args.insecure;
         let shared: HttpConfig = loaded.section();
