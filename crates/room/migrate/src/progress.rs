@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How far a run is; read by whoever draws it.
+/// How far a run is, for the bar that shows it.
 #[derive(Debug, Default)]
 pub struct Progress {
     bytes: AtomicU64,

@@ -2,7 +2,7 @@
 //!
 //! [`Reader`] walks over a file of any length in bounded memory. It looks at the structure only: what it hands
 //! out for a key is the value's bytes as they stand in the file, which is what DUMP gives without its footer.
-//! So every encoding of every version passes through unchanged, and whoever restores the value checks it.
+//! So every encoding of every version passes through unchanged, and RESTORE checks the value.
 //! [`Writer`] is the other direction, from DUMP payloads to a file.
 //!
 //! No clock, no socket: bytes in, bytes out.

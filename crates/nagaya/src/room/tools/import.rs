@@ -218,6 +218,30 @@ fn described(survey: &Survey) -> String {
             .collect();
         lines.push(format!("keys by database: {}", list.join(", ")));
     }
+    lines.extend(exceptions(survey));
+    if !survey.biggest.is_empty() {
+        lines.push("largest in the file:".to_owned());
+    }
+    for big in &survey.biggest {
+        let elements = big
+            .elements
+            .map_or(String::new(), |number| format!(", {number} elements"));
+        lines.push(format!(
+            "  {} {} ({}{elements})",
+            human(big.bytes),
+            big.key,
+            big.kind
+        ));
+    }
+    if let Some(damage) = &survey.damage {
+        lines.push(format!("DAMAGED: {damage}; all above is what comes before"));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// What needs a word before an import.
+fn exceptions(survey: &Survey) -> Vec<String> {
+    let mut lines = Vec::new();
     let left_out = [
         (survey.expired, "past their time"),
         (survey.left_out, "not chosen"),
@@ -238,24 +262,7 @@ fn described(survey: &Survey) -> String {
             count(*keys, "key")
         ));
     }
-    if !survey.biggest.is_empty() {
-        lines.push("largest in the file:".to_owned());
-    }
-    for big in &survey.biggest {
-        let elements = big
-            .elements
-            .map_or(String::new(), |number| format!(", {number} elements"));
-        lines.push(format!(
-            "  {} {} ({}{elements})",
-            human(big.bytes),
-            big.key,
-            big.kind
-        ));
-    }
-    if let Some(damage) = &survey.damage {
-        lines.push(format!("DAMAGED: {damage}; all above is what comes before"));
-    }
-    lines.join("\n") + "\n"
+    lines
 }
 
 fn tell(survey: &Survey, imported: &Imported, as_json: bool) -> anyhow::Result<ExitCode> {

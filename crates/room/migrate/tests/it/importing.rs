@@ -120,10 +120,12 @@ fn what_is_past_its_time_empty_or_not_chosen_stays_out() {
     );
     let path = saved(&source);
     let target = Redis::start();
-    let mut options = ImportOptions::default();
-    options.selection = Selection {
-        pattern: Some(b"user:*".to_vec()),
-        db: Some(0),
+    let options = ImportOptions {
+        selection: Selection {
+            pattern: Some(b"user:*".to_vec()),
+            db: Some(0),
+        },
+        ..ImportOptions::default()
     };
     let imported = import_file(&path, &target.url(), options);
     assert_eq!(
