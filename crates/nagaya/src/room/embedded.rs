@@ -10,7 +10,9 @@ use nagaya_cold::sqlite::SqliteCold;
 use nagaya_commands::table;
 use nagaya_engine::metrics::{CommandStats, RoomStats, TierStats};
 use nagaya_engine::{Bound, Engine, EngineStats, Error, RoomConfig, Storage};
+use nagaya_exec::config::Config;
 use nagaya_exec::server::Server;
+use nagaya_exec::settings::Setting;
 use nagaya_keyspace::residency::LOAD_BOUNDS_US;
 use nagaya_process::Ground;
 use nagaya_telemetry::metrics::Metrics;
@@ -42,6 +44,8 @@ pub(crate) struct RoomService {
     ground: Ground,
     /// Set once the engine runs.
     inside: Arc<OnceLock<EngineStats>>,
+    /// Settings of Redis that are set once the engine runs.
+    settings: Vec<(&'static Setting, String)>,
 }
 
 /// The socket of the engine that the server itself uses.
@@ -70,6 +74,7 @@ impl RoomService {
             folder,
             ground: data.ground().clone(),
             inside: Arc::default(),
+            settings: Vec::new(),
         })
     }
 
@@ -86,12 +91,18 @@ impl RoomService {
                 folder: data.path().join(ROOM_FOLDER),
                 ground: data.ground().clone(),
                 inside: Arc::default(),
+                settings: Vec::new(),
             }),
             Err(Error::Bind { address, source }) => Err(anyhow!(
                 "cannot listen on {address} for Redis clients: {source}; choose another address with --room-listen"
             )),
             Err(error) => Err(error).context("room"),
         }
+    }
+
+    /// Sets settings of Redis, in order, once the engine runs.
+    pub(crate) fn with_settings(self, settings: Vec<(&'static Setting, String)>) -> RoomService {
+        RoomService { settings, ..self }
     }
 
     /// Returns the slot for the engine's view, which is set once the engine runs.
@@ -118,12 +129,18 @@ impl Service for RoomService {
                 folder,
                 ground,
                 inside,
+                settings,
                 ..
             } = *self;
             let persists = bound.config().persist;
             let under = ground.clone();
             let start = tokio::task::spawn_blocking(move || start(bound, &folder, &under));
             let engine = start.await.context("the engine's start was cut off")??;
+            for (setting, value) in settings {
+                let set = |config: &mut Config| setting.set(config, value.as_bytes());
+                let set = engine.server().try_update_config(set);
+                set.map_err(|reason| anyhow!("`{}` cannot be {value}: {reason}", setting.name))?;
+            }
             let stats = engine.stats();
             let view = stats.clone();
             if let Some(metrics) = metrics {

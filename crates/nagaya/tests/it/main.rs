@@ -37,6 +37,7 @@ mod room_doctor;
 mod room_fidelity;
 mod room_kill;
 mod room_memory;
+mod room_redis_conf;
 mod room_tools;
 mod room_torture;
 mod room_users;
