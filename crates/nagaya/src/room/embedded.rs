@@ -10,7 +10,9 @@ use nagaya_cold::sqlite::SqliteCold;
 use nagaya_commands::table;
 use nagaya_engine::metrics::{CommandStats, RoomStats, TierStats};
 use nagaya_engine::{Bound, Engine, EngineStats, Error, RoomConfig, Storage};
+use nagaya_exec::config::Config;
 use nagaya_exec::server::Server;
+use nagaya_exec::settings::Setting;
 use nagaya_keyspace::residency::LOAD_BOUNDS_US;
 use nagaya_process::Ground;
 use nagaya_telemetry::metrics::Metrics;
@@ -46,6 +48,8 @@ pub(crate) struct RoomService {
     inside: Arc<OnceLock<EngineStats>>,
     /// The engine's run outlives restarts that lose nothing, so that leases in it need not wait.
     keeps_identity: bool,
+    /// Settings of Redis that are set once the engine runs.
+    settings: Vec<(&'static Setting, String)>,
 }
 
 /// The socket of the engine that the server itself uses.
@@ -75,6 +79,7 @@ impl RoomService {
             ground: data.ground().clone(),
             inside: Arc::default(),
             keeps_identity: true,
+            settings: Vec::new(),
         })
     }
 
@@ -92,12 +97,18 @@ impl RoomService {
                 ground: data.ground().clone(),
                 inside: Arc::default(),
                 keeps_identity: false,
+                settings: Vec::new(),
             }),
             Err(Error::Bind { address, source }) => Err(anyhow!(
                 "cannot listen on {address} for Redis clients: {source}; choose another address with --room-listen"
             )),
             Err(error) => Err(error).context("room"),
         }
+    }
+
+    /// Sets settings of Redis, in order, once the engine runs.
+    pub(crate) fn with_settings(self, settings: Vec<(&'static Setting, String)>) -> RoomService {
+        RoomService { settings, ..self }
     }
 
     /// Returns the slot for the engine's view, which is set once the engine runs.
@@ -125,12 +136,18 @@ impl Service for RoomService {
                 ground,
                 inside,
                 keeps_identity,
+                settings,
                 ..
             } = *self;
             let persists = bound.config().persist;
             let under = ground.clone();
             let start = tokio::task::spawn_blocking(move || start(bound, &folder, &under, keeps_identity));
             let engine = start.await.context("the engine's start was cut off")??;
+            for (setting, value) in settings {
+                let set = |config: &mut Config| setting.set(config, value.as_bytes());
+                let set = engine.server().try_update_config(set);
+                set.map_err(|reason| anyhow!("`{}` cannot be {value}: {reason}", setting.name))?;
+            }
             let stats = engine.stats();
             let view = stats.clone();
             if let Some(metrics) = metrics {

@@ -4,6 +4,7 @@
 //! from the command line, [`api`] over HTTP.
 
 pub(crate) mod embedded;
+pub(crate) mod redis_conf;
 
 pub(crate) mod distributed;
 

@@ -38,6 +38,7 @@ mod room_fidelity;
 mod room_kill;
 mod room_memory;
 mod room_migrate;
+mod room_redis_conf;
 mod room_tools;
 mod room_torture;
 mod room_users;

@@ -29,9 +29,12 @@ Examples:
   nagaya room serve --redis redis+cluster://10.0.0.1,10.0.0.2 \\
       --postgres postgres://room@10.0.0.9/room
   nagaya room serve --collector 10.0.0.5:6390 --listen 10.0.0.4:6380 ...
+  nagaya room serve --redis-conf /etc/redis/redis.conf --port 6390
 
 Clients see one Redis. Any number of servers may run; somebody must run
-`nagaya room task` beside them, or changes are not saved.";
+`nagaya room task` beside them, or changes are not saved. With --redis-conf an
+engine in this process serves instead, as redis-server would; what a directive
+cannot mean here is refused with its line, or listed as without effect.";
 
 const COLLECT_EXAMPLES: &str = "\
 Examples:
@@ -69,6 +72,10 @@ pub(crate) struct ServeArgs {
     /// Send which tags are used to this collector [default: write it ourselves]
     #[arg(long, value_name = "ADDR:PORT")]
     collector: Option<String>,
+    /// Start an engine alone, as redis-server starts with this file; directives
+    /// such as `--port 6390` may follow it, or stand in its place
+    #[arg(long, value_name = "FILE", num_args = 1.., allow_hyphen_values = true)]
+    redis_conf: Option<Vec<String>>,
     #[command(flatten)]
     shared: SharedArgs,
 }
@@ -105,6 +112,16 @@ struct SharedArgs {
     /// Set any setting (may be given several times)
     #[arg(long, value_name = "KEY=VALUE", value_parser = crate::cli::key_and_value)]
     set: Vec<(String, String)>,
+}
+
+impl RoleArgs {
+    /// Returns what redis-server would be given, when an engine alone is to start.
+    pub(crate) fn redis_conf(&self) -> Option<&[String]> {
+        match self {
+            RoleArgs::Serve(args) => args.redis_conf.as_deref(),
+            RoleArgs::Collect(_) | RoleArgs::Task(_) => None,
+        }
+    }
 }
 
 fn listen(text: &str) -> Result<Listen, String> {

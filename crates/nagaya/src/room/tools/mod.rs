@@ -26,7 +26,7 @@ use nagaya_config::Flag;
 pub(crate) use export::line as export_line;
 
 use crate::cli::GlobalArgs;
-use crate::room::distributed;
+use crate::room::{distributed, redis_conf};
 
 const EXPORT_EXAMPLES: &str = "\
 Examples:
@@ -103,7 +103,10 @@ pub(crate) enum RoomCommand {
 /// Runs one of the tools.
 pub(crate) fn run(global: &GlobalArgs, flags: Vec<Flag>, command: RoomCommand) -> anyhow::Result<ExitCode> {
     match command {
-        RoomCommand::Role(args) => distributed::run(global, flags, args),
+        RoomCommand::Role(args) => match args.redis_conf() {
+            Some(words) => redis_conf::serve(global, flags, words),
+            None => distributed::run(global, flags, args),
+        },
         RoomCommand::Export(args) => export::export(global, args),
         RoomCommand::Import(args) => import::import(global, args),
         RoomCommand::Compare(args) => compare::compare(global, args),
