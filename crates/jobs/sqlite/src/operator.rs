@@ -241,11 +241,8 @@ pub(crate) fn edit(tx: &mut WriteTransaction<'_>, edit: &Edit) -> Result<(), Err
         queue,
     ];
     run(tx.connection, query!(jobs.edit), values)?;
-    if let (Some(queue), Some(key)) = (queue, &was.options.unique_key) {
-        let values = params![was.queue, was.tenant, key, id.get()];
-        run(tx.connection, query!(keys.delete_unique), values)?;
-        let values = params![queue, was.tenant, key, id.get()];
-        run(tx.connection, query!(keys.insert_unique), values)?;
+    if let Some(queue) = queue {
+        move_unique_key(tx, &was, queue)?;
     }
     let Some(waiting) = waiting else {
         if let Some(queue) = queue {
@@ -273,6 +270,18 @@ pub(crate) fn edit(tx: &mut WriteTransaction<'_>, edit: &Edit) -> Result<(), Err
             tx.admit(&job, pos, tries)
         }
     }
+}
+
+/// Moves the unique key of a job, if it has one, to another queue.
+fn move_unique_key(tx: &WriteTransaction<'_>, job: &JobRow, queue: i64) -> Result<(), Error> {
+    let Some(key) = &job.options.unique_key else {
+        return Ok(());
+    };
+    let values = params![job.queue, job.tenant, key, job.id.get()];
+    run(tx.connection, query!(keys.delete_unique), values)?;
+    let values = params![queue, job.tenant, key, job.id.get()];
+    run(tx.connection, query!(keys.insert_unique), values)?;
+    Ok(())
 }
 
 /// Checks that a queue takes a job of another one.

@@ -2,9 +2,8 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
 
-use nagaya_testkit::{Folder, RespClient};
+use nagaya_testkit::{Folder, RespClient, wait};
 
 use super::*;
 
@@ -54,14 +53,7 @@ fn a_redis_conf_and_directives_start_an_engine_alone() {
     .unwrap();
     let _alone = Alone(child);
     let address = SocketAddr::from(([127, 0, 0, 1], port));
-    let started = Instant::now();
-    let mut client = loop {
-        match RespClient::connect(address) {
-            Ok(client) => break client,
-            Err(error) => assert!(started.elapsed() < LIMIT, "{error}"),
-        }
-        std::thread::yield_now();
-    };
+    let mut client = wait::value("the server listens", LIMIT, || RespClient::connect(address).ok());
     client.set_timeout(LIMIT).unwrap();
     let mut ask = |words: &[&str]| format!("{:?}", client.cmd(words).unwrap());
     assert!(ask(&["CONFIG", "GET", "maxmemory"]).contains("67108864"));

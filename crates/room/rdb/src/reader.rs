@@ -6,6 +6,9 @@ use crate::source::Source;
 use crate::value::{Walk, module_name, pass_module_parts};
 use crate::{Error, VERSION_READ_MAX, opcode};
 
+/// Length of the mark at the end of what a server sends without knowing its length: 40 hexadecimal digits.
+const MARK_BYTES: usize = 40;
+
 /// The first version that ends with a checksum.
 const CHECKSUM_SINCE: u16 = 5;
 const MODULE: u8 = 7;
@@ -192,13 +195,14 @@ impl<R: Read> Reader<R> {
         passed
     }
 
-    /// Fails unless the file ends where its content does.
+    /// Fails unless the file ends where its content does. The mark by which a server without a file of its own ends
+    /// what it sends may follow: `redis-cli --rdb -` leaves it there, because a pipe cannot be cut.
     pub fn expect_end(&mut self) -> Result<(), Error> {
-        if self.source.is_at_end()? {
-            Ok(())
-        } else {
-            let offset = self.source.offset();
-            Err(Error::Trailing { offset })
+        let offset = self.source.offset();
+        let is_mark = |rest: &[u8]| rest.len() == MARK_BYTES && rest.iter().all(u8::is_ascii_hexdigit);
+        match self.source.rest(MARK_BYTES)? {
+            Some(rest) if rest.is_empty() || is_mark(&rest) => Ok(()),
+            _ => Err(Error::Trailing { offset }),
         }
     }
 

@@ -89,6 +89,19 @@ impl<R: Read> Source<R> {
         }
     }
 
+    /// Reads to the end of the file; `None` if there are more than `max` bytes.
+    pub(crate) fn rest(&mut self, max: usize) -> Result<Option<Vec<u8>>, Error> {
+        let mut rest = Vec::new();
+        while !self.is_at_end()? {
+            rest.extend_from_slice(&self.buffer[self.at..self.filled]);
+            self.at = self.filled;
+            if rest.len() > max {
+                return Ok(None);
+            }
+        }
+        Ok(Some(rest))
+    }
+
     /// Makes sure that the buffer has a byte.
     fn fill(&mut self) -> Result<(), Error> {
         if self.at < self.filled {

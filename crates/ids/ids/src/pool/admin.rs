@@ -129,7 +129,7 @@ impl Pool {
             .map(drop)
     }
 
-    /// Takes a number from its holder, which is refused at its next renewal. Whoever gets it next waits, and
+    /// Takes a number from its holder, which is refused at its next renewal. The next holder waits, and
     /// starts above its ceiling unless that is to be forgotten.
     pub async fn free(&self, number: u64, forget_ceiling: bool) -> Result<Freed, Error> {
         let (member, now) = (Member(number).to_string(), caller_now());

@@ -1,4 +1,4 @@
-//! Times used with a number: the next holder starts above them, whoever it is.
+//! Times used with a number: every next holder starts above them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -58,6 +58,10 @@ pub(super) async fn edit(State(api): State<Api>, call: Call) -> Result<Response,
         return Err(Problem::bad_request("set must say what to change"));
     };
     let seen = api.handlers.seen_by(&principal);
+    if let Some(any) = JobId::new(1) {
+        // A change that could not be made is refused, whether a job matches or not.
+        seen.check_edit(&set.of(any)?)?;
+    }
     if form.dry_run {
         return counted(seen, form, &UNSTARTED).await;
     }
@@ -91,10 +95,6 @@ fn checked(form: ManyFilter) -> Result<ManyFilter, Problem> {
 
 /// Counts the jobs that a filter means, up to a bound; with a cursor there are more.
 async fn counted(seen: Seen<'_>, mut form: ManyFilter, usual: &[JobState]) -> Result<Response, Problem> {
-    if let (Some(set), Some(any)) = (&form.set, JobId::new(1)) {
-        // A change that could not be made is refused before anybody relies on the count.
-        seen.check_edit(&set.of(any)?)?;
-    }
     let mut matched = 0;
     let mut next = None;
     for _ in 0..COUNTED_PAGES_MAX {

@@ -345,10 +345,11 @@ async fn lease(
                 tracing::debug!(error = format!("{error:#}"), "pool not made");
             }
         }
-        if matches!(now, Status::Open(_)) {
+        let is_open = matches!(now, Status::Open(_));
+        front.follow(now)?;
+        if is_open {
             panic_point("ids");
         }
-        front.follow(now)?;
         tokio::select! {
             () = shutdown.draining() => break,
             // The holder publishes its end before its task returns.

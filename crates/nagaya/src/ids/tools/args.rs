@@ -69,9 +69,9 @@ Examples:
   nagaya ids release 17
   nagaya ids release 17 --forget-ceiling --redis redis://localhost
 
-The holder, if there is one, is refused at its next renewal and stops. Whoever
-gets the number next waits until that is certain, and makes ids above the
-times used with it. Forget those only if they came from a wrong clock and no
+The holder, if there is one, is refused at its next renewal and stops. The next
+one waits until that is certain, and makes ids above the times used with the
+number. Forget those only if they came from a wrong clock and no
 id with them was kept.";
 
 const DECODE_EXAMPLES: &str = "\

@@ -1,5 +1,6 @@
 //! `nagaya room compare`: whether two places hold the same.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -56,11 +57,12 @@ pub(super) fn compare(global: &GlobalArgs, args: CompareArgs) -> anyhow::Result<
         let work = nagaya_migrate::compare(&args.a, &b, &options, &SystemClock, &progress);
         Ok(watched(work, &bar, &progress, Unit::Keys).await?)
     })?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&comparison)?);
+    let text = if args.json {
+        serde_json::to_string_pretty(&comparison)? + "\n"
     } else {
-        print!("{}", described(&comparison));
-    }
+        described(&comparison)
+    };
+    io::stdout().write_all(text.as_bytes())?;
     Ok(match comparison.verdict {
         Verdict::Equal => ExitCode::SUCCESS,
         Verdict::Different | Verdict::Unsettled => ExitCode::FAILURE,

@@ -1,7 +1,7 @@
 //! `nagaya room import`: the keys of an RDB file into a running server.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek};
+use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -173,11 +173,12 @@ fn check_whole(args: &ImportArgs, survey: &Survey) -> anyhow::Result<()> {
 }
 
 fn tell_survey(survey: &Survey, as_json: bool) -> anyhow::Result<ExitCode> {
-    if as_json {
-        println!("{}", serde_json::to_string_pretty(&json!({ "file": survey }))?);
+    let text = if as_json {
+        serde_json::to_string_pretty(&json!({ "file": survey }))? + "\n"
     } else {
-        print!("{}", described(survey));
-    }
+        described(survey)
+    };
+    io::stdout().write_all(text.as_bytes())?;
     Ok(match survey.damage {
         Some(_) => ExitCode::FAILURE,
         None => ExitCode::SUCCESS,
@@ -268,7 +269,8 @@ fn exceptions(survey: &Survey) -> Vec<String> {
 fn tell(survey: &Survey, imported: &Imported, as_json: bool) -> anyhow::Result<ExitCode> {
     if as_json {
         let report = json!({ "file": survey, "imported": imported });
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        let text = serde_json::to_string_pretty(&report)? + "\n";
+        io::stdout().write_all(text.as_bytes())?;
     } else {
         eprint!("{}", outcome(imported));
     }

@@ -170,3 +170,21 @@ fn the_writer_refuses_what_its_readers_could_not_load() {
     assert_eq!(content.keys.len(), 1);
     assert_eq!(content.keys[&(0, b"b".to_vec())].0.expires_at_ms, Some(5));
 }
+
+#[test]
+fn the_mark_that_ends_what_a_server_sends_may_follow_and_nothing_else() {
+    let bytes = file(10, b"");
+    let with = |rest: &[u8]| read(&[bytes.as_slice(), rest].concat());
+    assert!(with(b"").is_ok());
+    assert!(with(b"0123456789abcdef0123456789abcdef01234567").is_ok());
+    for rest in [
+        &b"x"[..],
+        b"0123456789abcdef0123456789abcdef0123456",
+        b"0123456789abcdef0123456789abcdef012345678",
+        b"0123456789abcdef0123456789abcdef0123456z",
+        &[0; 100_000],
+    ] {
+        let error = with(rest).err().unwrap();
+        assert!(matches!(error, nagaya_rdb::Error::Trailing { .. }), "{error}");
+    }
+}
