@@ -424,3 +424,18 @@ fn a_script_waits_while_its_slot_moves_and_is_registered_on_the_new_node() {
     let dirty = cluster.nodes()[to].cmd(&[b"HEXISTS".to_vec(), keys::dirty(b"mv"), b"{mv}b".to_vec()]);
     assert_eq!(dirty, Reply::Int(1));
 }
+
+#[test]
+fn functions_that_nothing_registers_for_are_not_found() {
+    let one = one_server(with_long_leases);
+    let library = "#!lua name=direct\n\
+        redis.register_function('put', function(keys) return redis.call('SET', keys[1], 'x') end)";
+    assert_eq!(one.redis.cmd(&["FUNCTION", "LOAD", library]).text(), "direct");
+    let mut client = connect(&one.proxy);
+    client.expect("FCALL put 1 {q}k", "-ERR Function not found");
+    client.expect("EXISTS {q}k", "0");
+    let loaded = client.0.cmd(&["FUNCTION", "LOAD", "REPLACE", library]).unwrap();
+    assert_eq!(loaded.text(), "direct");
+    client.expect("FCALL put 1 {q}k", "+OK");
+    assert_eq!(names(&one, "q"), ["{q}k"]);
+}

@@ -83,7 +83,11 @@ pub(crate) fn guarded_for_transaction(
     };
     let mut words = match guarded {
         Some(guarded) => whole(args, &guarded),
-        None => args.iter().map(<[u8]>::to_vec).collect(),
+        None => {
+            let mut words: Vec<Vec<u8>> = args.iter().map(<[u8]>::to_vec).collect();
+            script_words::mark_function(&mut words);
+            words
+        }
     };
     add_words(env, client, request, &mut words)?;
     Ok(encoded_words(&words))
@@ -171,7 +175,10 @@ fn guarded(
             words[1] = guarded.sha.into_bytes();
             add_words(env, client, request, &mut words)?;
         }
-        Script::Call => add_words(env, client, request, &mut words)?,
+        Script::Call => {
+            script_words::mark_function(&mut words);
+            add_words(env, client, request, &mut words)?;
+        }
         Script::Load => {
             let (sha, guarded) = cache.add(&args[2], denied);
             words[2] = guarded.body.to_vec();

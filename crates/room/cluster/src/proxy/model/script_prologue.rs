@@ -100,6 +100,10 @@ const CHECK: &str = concat!(
     "local function repl(m) local r=R.set_repl(m) M=m return r end ",
 );
 
+/// What the names of functions begin with on the nodes. A library that was not loaded through us, or through an
+/// earlier version, has no prologue that registers what it writes, so its functions must not be found.
+pub(crate) const FUNCTION_MARK: &str = "_room_";
+
 /// Names that would lead to the server's own `redis`.
 const HIDE: &str = "local server,_G,loadstring,load,getfenv,setfenv=redis ";
 
@@ -146,8 +150,10 @@ pub(crate) fn of_library(code: &[u8]) -> String {
          return {{{fields}LOG_DEBUG=0,LOG_VERBOSE=1,LOG_NOTICE=2,LOG_WARNING=3,\
          REPL_NONE=0,REPL_AOF=1,REPL_SLAVE=2,REPL_REPLICA=2,REPL_ALL=3,\
          call=call,pcall=try,set_repl=repl,\
-         register_function=function(n,f) if f then return redis.register_function(n,w(f)) end \
-         if n.callback then n.callback=w(n.callback) end return redis.register_function(n) end}} end)() {HIDE}"
+         register_function=function(n,f) if f then return redis.register_function('{FUNCTION_MARK}'..n,w(f)) end \
+         if n.callback then n.callback=w(n.callback) end \
+         if n.function_name then n.function_name='{FUNCTION_MARK}'..n.function_name end \
+         return redis.register_function(n) end}} end)() {HIDE}"
     )
 }
 

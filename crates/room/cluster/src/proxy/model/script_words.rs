@@ -9,8 +9,11 @@ use nagaya_resp::{ArgVec, Args, parse_i64};
 use nagaya_tiering::protocol::Token;
 use nagaya_tiering::tag::tag_of;
 
+use super::script_prologue::FUNCTION_MARK;
 use crate::hot_tier::keys;
 
+/// The place of the script, its hash or the function's name.
+const NAME_AT: usize = 1;
 /// The place of the number of keys in EVAL and FCALL.
 const COUNT_AT: usize = 2;
 const FIRST_KEY_AT: usize = COUNT_AT + 1;
@@ -72,16 +75,33 @@ fn letter_of(allowed: ScriptKeys) -> u8 {
     }
 }
 
-/// Returns a call without the words that were added to it.
+/// Names a function as the nodes know it.
+pub(crate) fn mark_function(words: &mut [Vec<u8>]) {
+    if let Some(name) = words.get_mut(NAME_AT) {
+        *name = [FUNCTION_MARK.as_bytes(), name].concat();
+    }
+}
+
+/// Returns a call without the words that were added to it, and with the name that its client gave.
 pub(crate) fn without(args: &Args<'_>) -> ArgVec {
     let count = args.get(COUNT_AT).and_then(parse_i64).unwrap_or(0);
     let keys_end = FIRST_KEY_AT + usize::try_from(count).unwrap_or(0);
     let is_added = |at: usize| at + 1 == args.len() || count >= 2 && (keys_end - 2..keys_end).contains(&at);
     let kept = (count - 2).max(0).to_string();
     let words = args.iter().enumerate().filter(|(at, _)| !is_added(*at));
-    words
-        .map(|(at, word)| if at == COUNT_AT { kept.as_bytes() } else { word })
-        .collect()
+    let is_function = args
+        .get(0)
+        .is_some_and(|name| name.to_ascii_lowercase().starts_with(b"fcall"));
+    let asked = |at: usize, word: &'_ [u8]| match at {
+        NAME_AT if is_function => word
+            .strip_prefix(FUNCTION_MARK.as_bytes())
+            .unwrap_or(word)
+            .to_vec(),
+        COUNT_AT => kept.as_bytes().to_vec(),
+        _ => word.to_vec(),
+    };
+    let words: Vec<Vec<u8>> = words.map(|(at, word)| asked(at, word)).collect();
+    words.iter().map(Vec::as_slice).collect()
 }
 
 #[cfg(test)]
@@ -98,6 +118,9 @@ mod tests {
         let mut sent = words(line);
         let tag = tag_of_call(&asked.as_args()).unwrap();
         add(&mut sent, tag, Token(10), ScriptKeys::All);
+        if line.starts_with("FCALL") {
+            mark_function(&mut sent);
+        }
         assert_eq!(sent, words(added));
         let sent: ArgVec = sent.iter().map(Vec::as_slice).collect();
         let asked: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
@@ -118,7 +141,7 @@ mod tests {
         );
         check(
             "FCALL f 2 {t}a {t}b",
-            &format!("FCALL f 4 {{t}}a {{t}}b _room:{{t}}:dirty {index} {word}"),
+            &format!("FCALL _room_f 4 {{t}}a {{t}}b _room:{{t}}:dirty {index} {word}"),
         );
     }
 
