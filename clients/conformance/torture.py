@@ -42,7 +42,8 @@ def main() -> int:
         for adapter in adapters:
             adapter.ask("client", url=server.url)
             adapter.ask("work", queues=["torture"], concurrency=8, poll=2)
-        command = [binary(), "jobs", "work", "--url", server.url, "--queue", "torture", "--concurrency", "4", "--", "cat"]
+        command = [binary(), "jobs", "work", "--url", server.url, "--queue", "torture"]
+        command += ["--concurrency", "4", "--", "cat"]
         rust = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=open(folder / "rust.log", "wb"))
         torture(server, adapters, options.jobs, options.kills, random.Random(options.seed))
         check(server, adapters, options.jobs)
