@@ -35,12 +35,6 @@ def main() -> int:
     begin = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         outcomes = list(pool.map(lambda case: run(case, options.adapter), chosen))
-    # Leases in the cases are real and short, so a machine that stalls for a second ends them. A case that failed is
-    # run once more by itself; a client that breaks its promise fails again.
-    for at, case in enumerate(chosen):
-        if outcomes[at] == "failed":
-            print(f"{case.number:3}  once more, by itself", flush=True)
-            outcomes[at] = run(case, options.adapter)
     counts = {name: outcomes.count(name) for name in ("passed", "skipped", "failed")}
     print(
         f"{counts['passed']} passed, {counts['skipped']} skipped, {counts['failed']} failed"

@@ -51,7 +51,7 @@ func (e *Event) Ack(ctx context.Context) error {
 
 // EventFilter selects events.
 type EventFilter struct {
-	// Subscription is a name whose position the server keeps: whoever comes back gets everything since the last Ack.
+	// Subscription is a name whose position the server keeps: a reader that comes back gets everything since the last Ack.
 	// It is created if there is none.
 	Subscription string   `json:"-"`
 	Queue        string   `json:"queue,omitempty"`

@@ -11,7 +11,7 @@ const LINE_CHARS_MAX = 64 << 20;
 
 export interface EventsOptions {
   /**
-   * A name whose position the server keeps: whoever comes back gets everything since the last `ack()`. It is created
+   * A name whose position the server keeps: a reader that comes back gets everything since the last `ack()`. It is created
    * if there is none.
    */
   subscription?: string;
