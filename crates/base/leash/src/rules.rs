@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn term_is_sent_once_whoever_sent_it() {
+    fn term_is_sent_once_by_supervisor_and_watchdog_together() {
         let mut tether = tether();
         tether.note_term();
         tether.leader_ended(at(100));
