@@ -22,10 +22,18 @@ pub(super) struct Scenario {
     pub(super) house: Nagaya,
     folder: Folder,
     /// What the house keeps its data on, unless it does so itself.
-    _engines: Option<(RedisCluster, Postgres)>,
+    engines: Option<(RedisCluster, Postgres)>,
 }
 
 impl Scenario {
+    /// What INFO tells: the engine's own level, or that of servers which may be older.
+    fn redis_version(&self) -> &'static str {
+        match self.engines {
+            Some(_) => "redis_version:7.0.15",
+            None => "redis_version:7.4.0",
+        }
+    }
+
     pub(super) fn new() -> Scenario {
         Scenario::with(house())
     }
@@ -35,7 +43,7 @@ impl Scenario {
         Scenario {
             house: house.start(),
             folder: Folder::new("client"),
-            _engines: None,
+            engines: None,
         }
     }
 
@@ -53,7 +61,7 @@ impl Scenario {
         Scenario {
             house: house.start(),
             folder: Folder::new("client"),
-            _engines: Some((cluster, postgres)),
+            engines: Some((cluster, postgres)),
         }
     }
 
