@@ -1,7 +1,9 @@
-//! `GET /v1/ids`, and katsubushi's `/id`, `/ids` and `/stats`.
+//! `GET /v1/ids` and `/v1/ids/ranges`, and katsubushi's `/id`, `/ids` and `/stats`.
 //!
 //! Ids are made by GET as in katsubushi. Answers are marked as not to be stored, because an id from a
 //! cache is a duplicate.
+
+use std::ops::RangeInclusive;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
@@ -9,18 +11,23 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use nagaya_ids::spelling::Spelling;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::problem::Problem;
 use crate::{IDS_MAX, IdsApi};
 
-/// Our own interface: `GET /v1/ids?n=` with n from 1 to 1000, 1 unless given.
+/// Our own interface: `GET /v1/ids?n=&format=` with n from 1 to 1000, 1 unless given, and `GET /v1/ids/ranges?n=` for
+/// clients that keep ids in stock.
 ///
 /// JSON unless only text is accepted: `ids` as strings, because JavaScript rounds numbers of
-/// this size, and the same as `numbers`. Text is one id per line.
+/// this size, and the same as `numbers`. Text is one id per line, or a range's first id and length.
 pub fn router(api: IdsApi) -> Router {
-    Router::new().route("/v1/ids", get(ids)).with_state(api)
+    Router::new()
+        .route("/v1/ids", get(ids))
+        .route("/v1/ids/ranges", get(ranges))
+        .with_state(api)
 }
 
 /// katsubushi's interface: `/id`, `/ids?n=` with n from 0 to 1000, `/stats`. Text unless JSON
@@ -37,6 +44,7 @@ pub fn katsubushi_router(api: IdsApi) -> Router {
 #[derive(Debug, Deserialize)]
 struct Params {
     n: Option<String>,
+    format: Option<String>,
 }
 
 type ParamsResult = Result<Query<Params>, QueryRejection>;
@@ -46,16 +54,42 @@ async fn ids(
     params: ParamsResult,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let ids = api.fetch(count(params, 1)?).await?;
-    if accepts(&headers, "text/plain") && !accepts(&headers, "application/json") {
-        return Ok(text(lines(&ids) + "\n"));
+    let params = read(params)?;
+    let spelling = spelling(&params)?;
+    let ids = api.fetch(count(&params, 1..=IDS_MAX)?).await?;
+    let layout = api.mint.layout();
+    let texts = spelling.write(&ids, layout);
+    if wants_text(&headers) {
+        return Ok(text(texts.join("\n") + "\n"));
     }
-    let strings: Vec<String> = ids.iter().map(u64::to_string).collect();
-    let worker = ids.first().and_then(|id| api.mint.layout().decode(*id));
+    let worker = ids.first().and_then(|id| layout.decode(*id));
     let worker = worker.map(|parts| parts.worker);
-    Ok(document(
-        json!({"ids": strings, "numbers": ids, "worker": worker}),
-    ))
+    Ok(document(json!({"ids": texts, "numbers": ids, "worker": worker})))
+}
+
+async fn ranges(
+    State(api): State<IdsApi>,
+    params: ParamsResult,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let params = read(params)?;
+    if params.format.is_some() {
+        return Err(Problem::bad_request("ranges are of numbers and have no format"));
+    }
+    let ranges = api
+        .fetch_ranges(count(&params, 1..=api.mint.ranges_max())?)
+        .await?;
+    if wants_text(&headers) {
+        let lines = ranges.iter().map(|(first, count)| format!("{first} {count}\n"));
+        return Ok(text(lines.collect()));
+    }
+    let ranges = ranges.iter().map(|(first, count)| {
+        let parts = api.mint.layout().decode(*first);
+        // Another number may have been leased meanwhile.
+        let worker = parts.map(|parts| parts.worker);
+        json!({"first": first.to_string(), "count": count, "worker": worker})
+    });
+    Ok(document(json!({"ranges": ranges.collect::<Vec<_>>()})))
 }
 
 async fn katsubushi_id(State(api): State<IdsApi>, headers: HeaderMap) -> Result<Response, Problem> {
@@ -71,7 +105,7 @@ async fn katsubushi_ids(
     params: ParamsResult,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let ids = api.fetch(count(params, 0)?).await?;
+    let ids = api.fetch(count(&read(params)?, 0..=IDS_MAX)?).await?;
     if accepts(&headers, "application/json") {
         let strings: Vec<String> = ids.iter().map(u64::to_string).collect();
         return Ok(document(json!({"ids": strings})));
@@ -99,18 +133,33 @@ async fn katsubushi_stats(State(api): State<IdsApi>) -> Response {
     }))
 }
 
-/// Returns the parameter `n`; 1 when it is missing or empty.
-fn count(params: ParamsResult, min: u64) -> Result<u64, Problem> {
+fn read(params: ParamsResult) -> Result<Params, Problem> {
     let Query(params) = params.map_err(|rejection| Problem::bad_request(rejection.body_text()))?;
-    let Some(text) = params.n.filter(|text| !text.is_empty()) else {
+    Ok(params)
+}
+
+/// Returns the parameter `n`; 1 when it is missing or empty.
+fn count(params: &Params, allowed: RangeInclusive<u64>) -> Result<u64, Problem> {
+    let Some(text) = params.n.as_deref().filter(|text| !text.is_empty()) else {
         return Ok(1);
     };
-    let count = text.parse().ok().filter(|count| (min..=IDS_MAX).contains(count));
+    let count = text.parse().ok().filter(|count| allowed.contains(count));
     count.ok_or_else(|| {
-        Problem::bad_request(format!(
-            "n must be a number from {min} to {IDS_MAX}, not {text:?}"
-        ))
+        let (min, max) = allowed.into_inner();
+        Problem::bad_request(format!("n must be a number from {min} to {max}, not {text:?}"))
     })
+}
+
+fn spelling(params: &Params) -> Result<Spelling, Problem> {
+    let Some(text) = params.format.as_deref() else {
+        return Ok(Spelling::default());
+    };
+    Spelling::parse(text)
+        .ok_or_else(|| Problem::bad_request(format!("format must be {}, not {text:?}", Spelling::NAMES)))
+}
+
+fn wants_text(headers: &HeaderMap) -> bool {
+    accepts(headers, "text/plain") && !accepts(headers, "application/json")
 }
 
 fn accepts(headers: &HeaderMap, media_type: &str) -> bool {

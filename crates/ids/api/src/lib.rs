@@ -57,4 +57,17 @@ impl IdsApi {
         });
         result.map(|()| ids)
     }
+
+    /// Makes ids as ranges, each a first id and how many, and counts the request.
+    async fn fetch_ranges(&self, count: u64) -> Result<Vec<(u64, u64)>, MintError> {
+        let result = self.mint.ranges(count).await;
+        self.stats.count_gets(match result {
+            Ok(_) => GetCounts::hit(count),
+            Err(_) => GetCounts::miss(),
+        });
+        let blocks = result?.into_iter();
+        Ok(blocks
+            .map(|block| (block.clone().ids().start, block.count()))
+            .collect())
+    }
 }

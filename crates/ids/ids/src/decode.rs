@@ -4,6 +4,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 
 use crate::layout::{Layout, Parts};
+use crate::spelling::{parse_base62, parse_uuid};
 use crate::utc;
 
 /// An id and its parts.
@@ -18,15 +19,28 @@ pub struct Decoded {
 /// Why a text is not an id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    #[error("{text:?} is not an id: a decimal number, or a hexadecimal one after 0x, of at most 64 bits")]
-    NotANumber { text: String },
+    #[error(
+        "{text:?} is not an id: a decimal number, a hexadecimal one after 0x, 11 digits and letters, or a UUID of \
+         version 7"
+    )]
+    NotAnId { text: String },
+    #[error(
+        "{text} is not a UUID of this layout: a part of it is too large, or older than the layout's epoch"
+    )]
+    NotOurUuid { text: String },
     #[error("{id} is not an id of this layout: it has more bits than the layout")]
     OutsideOfLayout { id: u64 },
 }
 
-/// Reads an id as decimal digits, or hexadecimal ones after `0x`.
-pub fn parse_id(text: &str) -> Result<u64, DecodeError> {
+/// Reads an id: decimal digits, hexadecimal ones after `0x`, eleven digits and letters with a letter among them, or a
+/// UUID.
+pub fn parse_id(text: &str, layout: &Layout) -> Result<u64, DecodeError> {
     let trimmed = text.trim();
+    if let Some(parts) = parse_uuid(trimmed) {
+        return layout.encode(parts).ok_or_else(|| DecodeError::NotOurUuid {
+            text: trimmed.to_owned(),
+        });
+    }
     let hexadecimal = trimmed.strip_prefix("0x").or_else(|| trimmed.strip_prefix("0X"));
     let (digits, radix) = hexadecimal.map_or((trimmed, 10), |digits| (digits, 16));
     let number = match digits.bytes().next() {
@@ -34,7 +48,8 @@ pub fn parse_id(text: &str) -> Result<u64, DecodeError> {
         Some(b'+') | None => None,
         Some(_) => u64::from_str_radix(digits, radix).ok(),
     };
-    number.ok_or_else(|| DecodeError::NotANumber {
+    let number = number.or_else(|| parse_base62(trimmed));
+    number.ok_or_else(|| DecodeError::NotAnId {
         text: trimmed.chars().take(80).collect(),
     })
 }
@@ -114,6 +129,7 @@ fn age(age_ms: i64) -> String {
 mod tests {
     use super::*;
     use crate::layout::DEFAULT_EPOCH_MS;
+    use crate::spelling::Spelling;
 
     fn sample() -> Decoded {
         let id = (374_652_301_042 << 22) | (5 << 12) | 3;
@@ -157,13 +173,29 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_read_in_decimal_and_hexadecimal() {
-        assert_eq!(parse_id(" 42\n"), Ok(42));
-        assert_eq!(parse_id("0x2A"), Ok(42));
-        assert_eq!(parse_id("18446744073709551615"), Ok(u64::MAX));
-        for bad in ["", "+1", "-1", "1.0", "0x", "18446744073709551616", "12 3", "٣"] {
-            assert!(parse_id(bad).is_err(), "{bad:?}");
+    fn ids_are_read_in_every_spelling() {
+        let layout = Layout::default();
+        let parse = |text: &str| parse_id(text, &layout);
+        assert_eq!(parse(" 42\n"), Ok(42));
+        assert_eq!(parse("0x2A"), Ok(42));
+        assert_eq!(parse("18446744073709551615"), Ok(u64::MAX));
+        // Eleven digits are a number.
+        assert_eq!(parse("00000000042"), Ok(42));
+        let id = sample().id;
+        for spelling in [Spelling::Decimal, Spelling::Base62, Spelling::Uuid] {
+            let text = spelling.write(&[id], &layout).remove(0);
+            assert_eq!(parse(&text), Ok(id), "{text}");
         }
+        for bad in ["", "+1", "-1", "1.0", "0x", "18446744073709551616", "12 3", "٣"] {
+            assert!(parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_uuid_of_another_layout_is_refused() {
+        let text = "00000000-0001-7000-8000-000000000000";
+        let error = parse_id(text, &Layout::default()).unwrap_err();
+        assert_eq!(error, DecodeError::NotOurUuid { text: text.into() });
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod layout;
 pub mod lease_follower;
 pub mod mint;
 pub mod server;
+pub mod spelling;
 
 pub mod metrics;
 

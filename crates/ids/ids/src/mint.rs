@@ -42,6 +42,10 @@ pub struct Mint {
     last: AtomicU64,
 }
 
+/// The most ids that are made as ranges in one go.
+const RANGES_IDS_MAX: u64 = 1_000_000;
+const MILLISECOND: Duration = Duration::from_millis(1);
+
 /// Ids of one worker and millisecond: consecutive numbers, never none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block(Range<u64>);
@@ -204,6 +208,49 @@ impl Mint {
             tokio::time::sleep(wait).await;
         }
         Ok(())
+    }
+
+    /// Returns how many ids [`Mint::ranges`] makes at most: those of about two seconds.
+    pub fn ranges_max(&self) -> u64 {
+        (self.range_share() * 1000).min(RANGES_IDS_MAX)
+    }
+
+    /// The ids of a millisecond that a caller of ranges takes at most; the others are for everybody else.
+    fn range_share(&self) -> u64 {
+        (self.layout.per_ms() / 2).max(1)
+    }
+
+    /// Makes `count` ids as ranges, all or none, and leaves half of each millisecond to other callers.
+    ///
+    /// Cancel safe as [`Mint::fill_async`].
+    pub async fn ranges(&self, count: u64) -> Result<Vec<Block>, MintError> {
+        let (mut blocks, mut left, mut waiting) = (Vec::<Block>::new(), count, None);
+        while left > 0 {
+            let pause = match self.step(left.min(self.range_share()))? {
+                Step::Ready(block) => {
+                    left -= block.count();
+                    waiting = None;
+                    match blocks.last_mut() {
+                        Some(last) if last.0.end == block.0.start => last.0.end = block.0.end,
+                        _ => blocks.push(block),
+                    }
+                    MILLISECOND
+                }
+                Step::Wait(wait) => {
+                    let now = self.clock.boot();
+                    let waited = now.since(*waiting.get_or_insert(now));
+                    if waited + wait > self.wait_max + MILLISECOND {
+                        let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+                        return Err(MintError::Busy { waited_ms });
+                    }
+                    wait
+                }
+            };
+            if left > 0 {
+                tokio::time::sleep(pause).await;
+            }
+        }
+        Ok(blocks)
     }
 
     /// Makes one id, waiting at most [`Mint::wait_max`] on this thread.

@@ -1,14 +1,20 @@
-//! Names that no other process draws.
+//! Random bytes of the system.
 
-/// Returns 32 random hexadecimal digits.
+use rustix::rand::{GetRandomFlags, getrandom};
+
+/// Returns 32 random hexadecimal digits: a name that no other process draws.
 pub(crate) fn random_hex() -> String {
     let mut bytes = [0_u8; 16];
-    // The kernel's generator does not fail once the system is up, and fills 16 bytes in one go.
-    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    assert_eq!(
-        filled.ok(),
-        Some(bytes.len()),
-        "the system gives no random numbers"
-    );
+    fill(&mut bytes);
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Fills a buffer. The kernel's generator does not fail once the system is up.
+pub(crate) fn fill(mut rest: &mut [u8]) {
+    while !rest.is_empty() {
+        // It fills 256 bytes in one go; a signal may cut longer requests short.
+        let filled = getrandom(&mut *rest, GetRandomFlags::empty()).unwrap_or(0);
+        assert!(filled > 0, "the system gives no random numbers");
+        rest = &mut rest[filled..];
+    }
 }

@@ -63,6 +63,7 @@ const OWN: &[Right] = &[
     right("GET", "/v1/fanout/requests", Needs::Read),
     right("GET", "/v1/fanout/requests/{id}", Needs::Read),
     right("GET", "/v1/ids", Needs::Read),
+    right("GET", "/v1/ids/ranges", Needs::Read),
     right("GET", "/v1/ids/numbers", Needs::Read),
     right("GET", "/v1/ids/decode/{id}", Needs::Read),
     right("GET", "/id", Needs::Read),

@@ -89,8 +89,8 @@ async fn decode(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let ids = view(&state)?;
-    let decoded = parse_id(&id)
-        .and_then(|id| decode::decode(id, ids.mint.layout(), state.clock.unix_ms().unsigned_abs()));
+    let (layout, now_ms) = (ids.mint.layout(), state.clock.unix_ms().unsigned_abs());
+    let decoded = parse_id(&id, layout).and_then(|id| decode::decode(id, layout, now_ms));
     let decoded = decoded.map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error.to_string()))?;
     let parts = decoded.parts;
     Ok(Json(json!({

@@ -2,6 +2,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use nagaya_ids::decode::parse_id;
+use serde_json::Value;
+
 use super::TestServer;
 
 /// Status, head and body of a request with an `Accept` header.
@@ -98,6 +101,85 @@ async fn the_number_of_ids_has_limits() {
     check("1e3", 400, 400, 0).await;
     check("99999999999999999999999", 400, 400, 0).await;
     check("1&n=2", 400, 400, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ids_come_as_short_texts_and_as_uuids() {
+    let server = TestServer::start().await;
+    for (format, length) in [("decimal", 19), ("base62", 11), ("uuid", 36)] {
+        let path = format!("/v1/ids?n=1000&format={format}");
+        let (status, body) = get(&server, &path, "application/json").await;
+        assert_eq!(status, 200, "{body}");
+        let body = json(&body);
+        let texts: Vec<&str> = body["ids"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(Value::as_str)
+            .collect();
+        assert_eq!(texts.len(), 1000);
+        assert!(texts.is_sorted_by(|a, b| a < b), "{texts:?}");
+        for (text, number) in texts.iter().zip(body["numbers"].as_array().unwrap()) {
+            assert_eq!(text.len(), length, "{text}");
+            let id = parse_id(text, server.api.mint.layout()).unwrap();
+            assert_eq!(Some(id), number.as_u64(), "{text}");
+        }
+    }
+    let (status, body) = get(&server, "/v1/ids?format=hex", "*/*").await;
+    assert_eq!(status, 400);
+    assert_eq!(
+        json(&body)["detail"],
+        "format must be decimal, base62 or uuid, not \"hex\""
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_million_ids_come_as_ranges_while_others_are_served() {
+    let server = TestServer::start().await;
+    let ranges = async {
+        let (status, body) = get(&server, "/v1/ids/ranges?n=1000000", "*/*").await;
+        assert_eq!(status, 200, "{body}");
+        let ranges = json(&body)["ranges"].as_array().unwrap().clone();
+        let ranges = ranges.iter().map(|range| {
+            assert_eq!(range["worker"], 7);
+            let first: u64 = range["first"].as_str().unwrap().parse().unwrap();
+            (first, range["count"].as_u64().unwrap())
+        });
+        ranges.collect::<Vec<_>>()
+    };
+    let single = async {
+        let mut single = Vec::new();
+        while single.len() < 2000 {
+            let (status, body) = get(&server, "/v1/ids?n=100", "text/plain").await;
+            assert_eq!(status, 200, "{body}");
+            single.extend(ids(&body));
+        }
+        single
+    };
+    let (ranges, single) = tokio::join!(ranges, single);
+    assert_eq!(ranges.iter().map(|(_, count)| count).sum::<u64>(), 1_000_000);
+    assert!(ranges.is_sorted_by(|a, b| a.0 + a.1 <= b.0));
+    for id in single {
+        let before = ranges.partition_point(|(first, _)| *first <= id);
+        let is_inside = before > 0 && id < ranges[before - 1].0 + ranges[before - 1].1;
+        assert!(!is_inside, "{id} was given twice");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ranges_have_limits() {
+    let server = TestServer::start().await;
+    let (status, body) = get(&server, "/v1/ids/ranges?n=5", "text/plain").await;
+    assert_eq!(status, 200);
+    let counts = body.lines().map(|line| line.split_once(' ').unwrap().1);
+    assert_eq!(counts.map(|count| count.parse::<u64>().unwrap()).sum::<u64>(), 5);
+    for query in ["n=0", "n=1000001", "n=x", "n=2&format=uuid"] {
+        let (status, _) = get(&server, &format!("/v1/ids/ranges?{query}"), "*/*").await;
+        assert_eq!(status, 400, "{query}");
+    }
+    server.api.mint.set_permit(None);
+    let (status, _) = get(&server, "/v1/ids/ranges?n=5", "*/*").await;
+    assert_eq!(status, 503);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,8 +1,8 @@
 //! The text protocol: `get`, `gets`, `stats`, `version`, `quit`; anything else is `ERROR`.
 //!
-//! As katsubushi speaks it: any key is accepted, each key gets an id, `gets` answers without the
-//! number that memcached adds (katsubushi's own client refuses a line that has it). Unlike
-//! there, an id that cannot be made is a `SERVER_ERROR` with the reason.
+//! As katsubushi speaks it: any key is accepted, each key gets an id. `gets` adds the CAS number of memcached,
+//! which is the id itself; not to `GETS`, which is how katsubushi's own client writes it, because that client
+//! refuses a line that has the number. Unlike there, an id that cannot be made is a `SERVER_ERROR` with the reason.
 
 use memchr::memchr;
 
@@ -10,8 +10,8 @@ use super::connection::{Answers, Taken};
 
 /// memcached's limit, in bytes.
 const KEY_BYTES_MAX: usize = 250;
-/// Bytes of a value besides its key: words, flags, length, an id, line ends.
-const VALUE_BYTES_MAX: usize = 6 + 3 + 2 + 2 + 20 + 2;
+/// Bytes of a value besides its key: words, flags, length, the CAS number, an id, line ends.
+const VALUE_BYTES_MAX: usize = 6 + 3 + 2 + 21 + 2 + 20 + 2;
 
 /// Answers the first command in `input`, if it is complete.
 pub(super) fn answer(input: &[u8], answers: &mut Answers<'_>) -> Taken {
@@ -29,7 +29,7 @@ pub(super) fn answer(input: &[u8], answers: &mut Answers<'_>) -> Taken {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let (command, rest) = first_word(line);
     if command.eq_ignore_ascii_case(b"get") || command.eq_ignore_ascii_case(b"gets") {
-        get(rest, answers);
+        get(rest, answers, command == b"gets");
     } else if command.eq_ignore_ascii_case(b"version") {
         answers.out.extend_from_slice(b"VERSION ");
         answers.out.extend_from_slice(answers.stats.version().as_bytes());
@@ -50,7 +50,7 @@ fn refuse_line(answers: &mut Answers<'_>) -> Taken {
     Taken::Close
 }
 
-fn get(keys: &[u8], answers: &mut Answers<'_>) {
+fn get(keys: &[u8], answers: &mut Answers<'_>, with_cas: bool) {
     let mut count = 0;
     for key in words(keys) {
         count += 1;
@@ -79,6 +79,10 @@ fn get(keys: &[u8], answers: &mut Answers<'_>) {
         out.extend_from_slice(key);
         out.extend_from_slice(b" 0 ");
         out.extend_from_slice(length.format(id.len()).as_bytes());
+        if with_cas {
+            out.push(b' ');
+            out.extend_from_slice(id);
+        }
         out.extend_from_slice(b"\r\n");
         out.extend_from_slice(id);
         out.extend_from_slice(b"\r\n");
@@ -130,6 +134,16 @@ mod tests {
             session.text("get a\r\nGETS b c\r\n"),
             "VALUE a 0 19\r\n<0>\r\nEND\r\nVALUE b 0 19\r\n<1>\r\nVALUE c 0 19\r\n<2>\r\nEND\r\n"
         );
+    }
+
+    #[test]
+    fn gets_has_a_cas_number_and_katsubushis_spelling_of_it_none() {
+        let mut session = TestSession::new();
+        let answer = String::from_utf8(session.raw(b"gets a\r\nGETS a\r\n")).unwrap();
+        let lines: Vec<&str> = answer.split("\r\n").collect();
+        let words: Vec<&str> = lines[0].split(' ').collect();
+        assert_eq!(words, ["VALUE", "a", "0", "19", lines[1]]);
+        assert_eq!(lines[3].split(' ').count(), 4, "{answer}");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(super) fn decode(loaded: &Loaded, args: &DecodeArgs) -> anyhow::Result<ExitC
     let now_ms = SystemClock.unix_ms().unsigned_abs();
     let mut decoded = Vec::new();
     for text in &args.ids {
-        let id = decoding::parse_id(text)?;
+        let id = decoding::parse_id(text, &layout)?;
         decoded.push(decoding::decode(id, &layout, now_ms)?);
     }
     if args.json {
