@@ -25,6 +25,7 @@ use crate::app::data_dir::DataDir;
 use crate::app::ground_watch;
 use crate::app::readiness::Readiness;
 use crate::app::service::Service;
+use crate::app::service_manager;
 use crate::app::settings::{self, HouseConfig, Settings};
 use crate::app::supervisor::Supervisor;
 use crate::app::terminal;
@@ -256,7 +257,7 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
     };
     let keepers = keepers(&settings, is_embedded, needs_backroom)?;
     tokio::select! {
-        ended = supervisor.run(stop, on_ready) => ended,
+        ended = supervisor.run(stop, || { on_ready(); service_manager::ready() }) => ended,
         () = ground_watch::watch(data.ground().clone(), watched, keepers) => unreachable!("it never ends"),
         () = admin.keep_history() => unreachable!("it never ends"),
     }
