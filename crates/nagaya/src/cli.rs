@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use nagaya_config::Flag;
 
@@ -22,8 +23,8 @@ Examples:
   nagaya demo                          traffic to look at, for 100 seconds
   nagaya room export > all.jsonl       every key and value as JSON
 
-Settings come from the defaults, the file given by --config, the environment
-(NAGAYA_SECTION__KEY) and flags; the later one wins.
+Settings come from the defaults, the file given by --config or NAGAYA_CONFIG,
+the environment (NAGAYA_SECTION__KEY) and flags; the later one wins.
 
 Exit codes: 0 done, 1 failed, 2 bad usage.";
 
@@ -42,7 +43,6 @@ at once.";
     name = "nagaya",
     version,
     max_term_width = 79,
-    disable_help_subcommand = true,
     after_long_help = EXAMPLES
 )]
 struct Cli {
@@ -54,7 +54,7 @@ struct Cli {
 
 #[derive(Args, Clone)]
 pub(crate) struct GlobalArgs {
-    /// Read settings from this TOML file
+    /// Read settings from this TOML file [default: $NAGAYA_CONFIG]
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
     /// What to log: error, warn, info, debug or trace
@@ -104,6 +104,11 @@ enum Command {
     Completions {
         /// The shell to write it for
         shell: clap_complete::Shell,
+    },
+    /// Write a manual page for each command into a folder
+    Man {
+        /// The folder, which must exist
+        folder: PathBuf,
     },
 }
 
@@ -212,6 +217,13 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "nagaya", &mut script);
             io::stdout().write_all(&script)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Man { folder } => {
+            // Not generated: pages for `help help` and the like say nothing.
+            let command = Cli::command().disable_help_subcommand(true);
+            clap_mangen::generate_to(command, &folder)
+                .with_context(|| format!("cannot write into the folder {}", folder.display()))?;
             Ok(ExitCode::SUCCESS)
         }
     }

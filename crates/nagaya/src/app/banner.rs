@@ -9,9 +9,12 @@ use crate::app::terminal::Paint;
 /// What the banner shows.
 pub(crate) struct Banner<'a> {
     pub(crate) room: SocketAddr,
-    /// Whether the room asks for a password, and HTTP for a token.
+    /// Whether the room asks for a password, and HTTP and the fan-out for a token.
     pub(crate) room_has_password: bool,
     pub(crate) http_has_token: bool,
+    pub(crate) fanout_has_token: bool,
+    /// The file that settings were read from.
+    pub(crate) config: Option<&'a Path>,
     pub(crate) http: SocketAddr,
     pub(crate) http_scheme: &'static str,
     pub(crate) fanout_scheme: &'static str,
@@ -53,8 +56,8 @@ impl Banner<'_> {
             let name = paint.dim(&format!("{name:width$}"));
             writeln!(text, "  {name}  {value}").expect("writing to a string cannot fail");
         }
-        text.push_str("\nTry next, in another terminal:\n\n");
-        for command in self.commands() {
+        text.push_str("\nTry next, in another terminal in this folder:\n\n");
+        for command in self.preparations().into_iter().chain(self.commands()) {
             writeln!(text, "  {command}").expect("writing to a string cannot fail");
         }
         text.push_str("\nCtrl-C stops it.\n\n");
@@ -86,6 +89,29 @@ impl Banner<'_> {
         rows
     }
 
+    /// What lets the commands below find this server and its secrets. Secrets are asked for: printed, they would end
+    /// up in logs, and typed into a command, in the shell's history.
+    fn preparations(&self) -> Vec<String> {
+        let config = self
+            .config
+            .map(|path| format!("export NAGAYA_CONFIG={}", quoted(path)));
+        let ask = |is_needed: bool, variable: &str, setting: &str| {
+            is_needed.then(|| format!("read -rs {variable} && export {variable}  # type {setting}"))
+        };
+        let calls_fanout = self.fanout.is_some_and(|(_, endpoints)| endpoints > 0);
+        let lines = [
+            config,
+            ask(self.http_has_token, "NAGAYA_TOKEN", "http.token"),
+            ask(self.room_has_password, "REDISCLI_AUTH", "room.password"),
+            ask(
+                self.fanout_has_token && calls_fanout,
+                "FANOUT_TOKEN",
+                "fanout.token",
+            ),
+        ];
+        lines.into_iter().flatten().collect()
+    }
+
     /// One command to try for each service, in the same order.
     fn commands(&self) -> Vec<String> {
         let url = local_url(self.http_scheme, self.http);
@@ -95,28 +121,16 @@ impl Banner<'_> {
         } else {
             format!(" --url {url}")
         };
-        let curl = if self.http_has_token {
-            "curl -H \"Authorization: Bearer $NAGAYA_HTTP__TOKEN\""
-        } else {
-            "curl"
-        };
-        let password = if self.room_has_password {
-            " -a \"$NAGAYA_ROOM__PASSWORD\""
-        } else {
-            ""
-        };
-        let mut commands = vec![format!(
-            "redis-cli -h {} -p {}{password} ping",
-            room.ip(),
-            room.port()
-        )];
+        let curl = curl(self.http_has_token.then_some("NAGAYA_TOKEN"));
+        let mut commands = vec![format!("redis-cli -h {} -p {} ping", room.ip(), room.port())];
         if self.jobs {
             commands.push(format!("{program} jobs enqueue{there} mail '{{\"to\": 7}}'"));
         }
         match self.fanout {
             Some((_, 0)) => commands.push(format!("{curl} {url}/v1/fanout")),
             Some((fanout, _)) => {
-                commands.push(format!("curl '{}/?q=1'", local_url(self.fanout_scheme, fanout)))
+                let curl = self::curl(self.fanout_has_token.then_some("FANOUT_TOKEN"));
+                commands.push(format!("{curl} '{}/?q=1'", local_url(self.fanout_scheme, fanout)));
             }
             None => (),
         }
@@ -127,14 +141,27 @@ impl Banner<'_> {
             Fleet::Off => (),
             Fleet::InData if self.data_is_default => commands.push(format!("{program} fleet list")),
             Fleet::InData => commands.push(format!(
-                "NAGAYA_HOUSE__DATA='{}' {program} fleet list",
-                self.data.display()
+                "NAGAYA_HOUSE__DATA={} {program} fleet list",
+                quoted(self.data)
             )),
             Fleet::Elsewhere => commands.push(format!("{curl} {url}/v1/fleet")),
         }
         commands.push(format!("{program} status{there} --watch"));
         commands
     }
+}
+
+/// curl with the token of a variable, if one is needed.
+fn curl(token: Option<&str>) -> String {
+    match token {
+        Some(variable) => format!("curl -H \"Authorization: Bearer ${variable}\""),
+        None => "curl".to_owned(),
+    }
+}
+
+/// A path as one word of a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
 /// A URL by which this machine reaches a listener.
@@ -161,6 +188,8 @@ mod tests {
             room: "127.0.0.1:6380".parse().unwrap(),
             room_has_password: false,
             http_has_token: false,
+            fanout_has_token: false,
+            config: None,
             http: http.parse().unwrap(),
             http_scheme: "http",
             fanout_scheme: "http",
@@ -202,14 +231,19 @@ mod tests {
         let moved = Banner {
             room_has_password: true,
             http_has_token: true,
+            fanout_has_token: true,
+            config: Some(Path::new("/etc/it's mine.toml")),
             fanout: Some(("127.0.0.1:7401".parse().unwrap(), 2)),
             ..banner("0.0.0.0:80", false)
         };
         let moved = moved.render(Paint::plain());
         for line in [
-            "  redis-cli -h 127.0.0.1 -p 6380 -a \"$NAGAYA_ROOM__PASSWORD\" ping\n",
-            "  curl 'http://127.0.0.1:7401/?q=1'\n",
-            "  curl -H \"Authorization: Bearer $NAGAYA_HTTP__TOKEN\" http://127.0.0.1:80/v1/ids\n",
+            "  export NAGAYA_CONFIG='/etc/it'\\''s mine.toml'\n",
+            "  read -rs NAGAYA_TOKEN && export NAGAYA_TOKEN  # type http.token\n",
+            "  read -rs REDISCLI_AUTH && export REDISCLI_AUTH  # type room.password\n",
+            "  redis-cli -h 127.0.0.1 -p 6380 ping\n",
+            "  curl -H \"Authorization: Bearer $FANOUT_TOKEN\" 'http://127.0.0.1:7401/?q=1'\n",
+            "  curl -H \"Authorization: Bearer $NAGAYA_TOKEN\" http://127.0.0.1:80/v1/ids\n",
             "  NAGAYA_HOUSE__DATA='/srv/data' nagaya fleet list\n",
             "  nagaya status --url http://127.0.0.1:80 --watch\n",
         ] {

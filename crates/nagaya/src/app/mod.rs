@@ -13,4 +13,5 @@ pub(crate) mod ground_watch;
 
 pub(crate) mod access;
 pub(crate) mod banner;
+pub(crate) mod service_manager;
 pub(crate) mod terminal;

@@ -58,8 +58,13 @@ pub struct Settings {
     pub ignored_variables: Vec<String>,
 }
 
+/// The variable that names the settings file, for shells and units in which every command is to read it.
+const CONFIG_VARIABLE: &str = "NAGAYA_CONFIG";
+
 /// Variables with our prefix that are read elsewhere, or given to commands that we run. A `*` stands for any end.
 const OTHER_VARIABLES: &[&str] = &[
+    CONFIG_VARIABLE,
+    "NAGAYA_URL",
     "NAGAYA_TOKEN",
     "NAGAYA_JOB_*",
     "NAGAYA_PUSH_SECRET",
@@ -185,8 +190,8 @@ fn ignored_variables(loaded: &Loaded) -> Vec<String> {
 /// Reads all sources and returns the effective settings with their origins.
 pub(crate) fn load(global: &GlobalArgs, flags: Vec<Flag>) -> anyhow::Result<Loaded> {
     let mut loader = Loader::new(&sections());
-    if let Some(path) = &global.config {
-        match std::fs::read_to_string(path) {
+    if let Some(path) = config_file(global) {
+        match std::fs::read_to_string(&path) {
             Ok(text) => loader.file(&path.display().to_string(), &text),
             Err(error) => bail!("cannot read the config file {}: {error}", path.display()),
         }
@@ -195,6 +200,12 @@ pub(crate) fn load(global: &GlobalArgs, flags: Vec<Flag>) -> anyhow::Result<Load
     loader.env(environment.map(|(name, value)| (lossy(name), lossy(value))));
     loader.flags(flags);
     Ok(loader.finish()?)
+}
+
+/// Returns the file that settings are read from, if there is one. An empty variable names none.
+pub(crate) fn config_file(global: &GlobalArgs) -> Option<PathBuf> {
+    let variable = || std::env::var_os(CONFIG_VARIABLE).filter(|path| !path.is_empty());
+    global.config.clone().or_else(|| variable().map(PathBuf::from))
 }
 
 fn lossy(text: std::ffi::OsString) -> String {

@@ -4,6 +4,7 @@
 //! locked before a port is bound, and all ports are bound before anything runs. Whatever
 //! fails on the way leaves nothing behind.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use crate::app::data_dir::DataDir;
 use crate::app::ground_watch;
 use crate::app::readiness::Readiness;
 use crate::app::service::Service;
+use crate::app::service_manager;
 use crate::app::settings::{self, HouseConfig, Settings};
 use crate::app::supervisor::Supervisor;
 use crate::app::terminal;
@@ -46,8 +48,9 @@ const WORKERS_MIN: usize = 2;
 pub(crate) fn up(global: &GlobalArgs, flags: Vec<Flag>) -> anyhow::Result<ExitCode> {
     let settings = Settings::new(&settings::load(global, flags.clone())?)?;
     let reload = fanout::reload_from_settings(global.clone(), flags);
+    let config = settings::config_file(global).and_then(|path| path.canonicalize().ok());
     until_second_signal(settings.telemetry.clone(), move |stop| {
-        run(settings, reload, stop)
+        run(settings, config, reload, stop)
     })
 }
 
@@ -96,7 +99,12 @@ async fn logged(
     result.and(flushed.context("telemetry could not be shut down"))
 }
 
-async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken) -> anyhow::Result<()> {
+async fn run(
+    settings: Settings,
+    config: Option<PathBuf>,
+    reload: fanout::Reload,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     for warning in settings.warnings() {
         warn!("{warning}");
     }
@@ -238,6 +246,8 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
                 room: room_address,
                 room_has_password: settings.room.password.is_some(),
                 http_has_token: settings.http.token.is_some(),
+                fanout_has_token: settings.fanout.token.is_some(),
+                config: config.as_deref(),
                 http: address,
                 http_scheme: settings.http.scheme(),
                 fanout_scheme: scheme(settings.fanout.tls_cert.is_some()),
@@ -256,7 +266,7 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
     };
     let keepers = keepers(&settings, is_embedded, needs_backroom)?;
     tokio::select! {
-        ended = supervisor.run(stop, on_ready) => ended,
+        ended = supervisor.run(stop, || { on_ready(); service_manager::ready() }) => ended,
         () = ground_watch::watch(data.ground().clone(), watched, keepers) => unreachable!("it never ends"),
         () = admin.keep_history() => unreachable!("it never ends"),
     }

@@ -18,12 +18,11 @@ use serde_json::Value;
 
 pub(crate) use ask::{Answer, get_within};
 
-use crate::app::banner::local_url;
 use crate::app::settings;
 use crate::app::terminal;
 use crate::cli::GlobalArgs;
 use crate::http::{HttpConfig, Readyz, Version};
-use crate::jobs::tools::connect::token;
+use crate::jobs::tools::connect::{token, url};
 use report::Report;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -42,7 +41,7 @@ Exit code 0 when every component is ready, 1 otherwise.";
 
 #[derive(Args)]
 pub(crate) struct StatusArgs {
-    /// Where the house listens [default: http.listen of the settings]
+    /// Where the server listens [default: $NAGAYA_URL, or http.listen]
     #[arg(long)]
     url: Option<String>,
     /// Trust the certificates of this PEM file [default: http.ca]
@@ -67,9 +66,7 @@ struct Target {
 pub(crate) fn status(global: &GlobalArgs, flags: Vec<Flag>, args: StatusArgs) -> anyhow::Result<ExitCode> {
     let config: HttpConfig = settings::load(global, flags)?.section();
     let target = Target {
-        url: args
-            .url
-            .unwrap_or_else(|| local_url(config.scheme(), config.listen.0)),
+        url: url(args.url, &config),
         token: token(&config),
         ca: args.ca.or(config.ca),
     };

@@ -110,3 +110,22 @@ fn unknown_names_in_our_part_of_the_environment_are_refused() {
         "environment NAGAYA_HTTP__LISTN: no setting has this name; did you mean NAGAYA_HTTP__LISTEN?";
     assert!(ran.stderr.contains(expected), "{}", ran.stderr);
 }
+
+#[test]
+fn the_environment_may_name_the_file_and_the_flag_wins() {
+    let folder = Folder::new("variable");
+    let file = |name: &str, port: u16| {
+        let path = folder.write(name, &format!("[http]\nlisten = \"127.0.0.1:{port}\"\n"));
+        path.to_str().unwrap().to_owned()
+    };
+    let (named, flagged) = (file("named.toml", 1), file("flagged.toml", 2));
+    let variable = [("NAGAYA_CONFIG", named.as_str())];
+    let shown = run_with(["config", "show"], &variable);
+    assert!(shown.stdout.contains("127.0.0.1:1\""), "{}", shown.stdout);
+    assert!(!shown.stderr.contains("NAGAYA_CONFIG"), "{}", shown.stderr);
+    let shown = run_with(["--config", &flagged, "config", "show"], &variable);
+    assert!(shown.stdout.contains("127.0.0.1:2\""), "{}", shown.stdout);
+    let missing = run_with(["config", "check"], &[("NAGAYA_CONFIG", "nowhere.toml")]);
+    assert_eq!(missing.code, Some(1));
+    assert!(missing.stderr.contains("nowhere.toml"), "{}", missing.stderr);
+}

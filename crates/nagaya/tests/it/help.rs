@@ -19,6 +19,15 @@ fn commands() -> Vec<Vec<String>> {
     found
 }
 
+/// Whether a command, or one that it belongs to, is left out of the help.
+fn is_hidden(path: &[String]) -> bool {
+    let mut command = nagaya::command_line();
+    path.iter().any(|name| {
+        command = command.find_subcommand(name).unwrap().clone();
+        command.is_hide_set()
+    })
+}
+
 #[test]
 fn every_help_text_fits_79_columns() {
     assert!(commands().len() >= 11);
@@ -54,4 +63,28 @@ fn completions_are_written_for_each_shell() {
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         assert!(ran.stdout.contains("http-listen"), "{shell}");
     }
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let folder = Folder::new("man");
+    let ran = run(["man".as_ref(), folder.path().as_os_str()]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    for command in commands() {
+        let is_hidden = is_hidden(&command);
+        let page = folder
+            .path()
+            .join(format!("nagaya-{}.1", command.join("-")).replace("nagaya-.1", "nagaya.1"));
+        assert_eq!(page.exists(), !is_hidden, "{}", page.display());
+    }
+    let ran = run(["man", "/nowhere/at/all"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("/nowhere/at/all"), "{}", ran.stderr);
+}
+
+#[test]
+fn help_is_a_command_too() {
+    let ran = run(["help", "jobs", "enqueue"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(ran.stdout, run(["jobs", "enqueue", "--help"]).stdout);
 }

@@ -428,7 +428,7 @@ fn every_command_of_the_banner_is_true() {
     let banner = wait::value("the whole banner", LIMIT, || {
         Some(house.process().stderr()).filter(|stderr| stderr.contains("Ctrl-C stops it."))
     });
-    let commands = banner.split("another terminal:\n\n").nth(1).unwrap();
+    let commands = banner.split("in this folder:\n\n").nth(1).unwrap();
     let commands: Vec<&str> = commands
         .split("\n\n")
         .next()

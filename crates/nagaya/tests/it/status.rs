@@ -94,3 +94,21 @@ fn nothing_running_is_said_plainly() {
         ran.stderr
     );
 }
+
+#[test]
+fn the_environment_may_name_the_server_for_every_command() {
+    let house = house().start();
+    let url = format!("http://{}", house.address("http"));
+    for words in [
+        &["status"][..],
+        &["jobs", "queues"],
+        &["jobs", "enqueue", "mail", "7"],
+    ] {
+        let ran = run_with(words.iter().copied(), &[("NAGAYA_URL", &url)]);
+        assert_eq!(ran.code, Some(0), "{words:?}: {}", ran.stderr);
+    }
+    let wrong = [("NAGAYA_URL", "http://127.0.0.1:9")];
+    let ran = run_with(["status", "--url", &url], &wrong);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(run_with(["status"], &wrong).code, Some(1));
+}

@@ -11,12 +11,15 @@ use nagaya_config::{Loaded, Secret};
 use crate::app::banner::local_url;
 use crate::http::HttpConfig;
 
+/// The variable that names the server, for shells in which every command is to speak to it.
+const URL_VARIABLE: &str = "NAGAYA_URL";
+
 /// The variable that holds a token, which does not belong on a command line.
 const TOKEN_VARIABLE: &str = "NAGAYA_TOKEN";
 
 #[derive(Args)]
 pub(crate) struct ConnectArgs {
-    /// Where the house listens [default: http.listen of the settings]
+    /// Where the server listens [default: $NAGAYA_URL, or http.listen]
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
     /// Trust the certificates of this PEM file [default: http.ca]
@@ -28,8 +31,7 @@ pub(crate) struct ConnectArgs {
 /// one of the settings.
 pub(crate) fn connect(loaded: &Loaded, args: &ConnectArgs) -> anyhow::Result<Client> {
     let http: HttpConfig = loaded.section();
-    let own = || local_url(http.scheme(), http.listen.0);
-    let url = args.url.clone().unwrap_or_else(own);
+    let url = url(args.url.clone(), &http);
     let retry = RetryPolicy {
         attempts: 3,
         max: Duration::from_secs(2),
@@ -43,6 +45,13 @@ pub(crate) fn connect(loaded: &Loaded, args: &ConnectArgs) -> anyhow::Result<Cli
         builder = builder.ca(ca);
     }
     builder.build().context("the house cannot be spoken to")
+}
+
+/// The server's URL: of the flag, of the environment, or by the settings.
+pub(crate) fn url(flag: Option<String>, http: &HttpConfig) -> String {
+    let variable = || std::env::var(URL_VARIABLE).ok().filter(|url| !url.is_empty());
+    flag.or_else(variable)
+        .unwrap_or_else(|| local_url(http.scheme(), http.listen.0))
 }
 
 /// The token of the environment, or the server's own of the settings.

@@ -6,7 +6,7 @@ use std::fmt::Write;
 const HEAD: &str = "\
 # Metrics
 
-<!-- Generated from a running house; see CONTRIBUTING.md. -->
+<!-- Generated from a running server; see CONTRIBUTING.md. -->
 
 `GET /metrics` tells all of these in OpenMetrics text, for Prometheus and whatever reads the same. A counter only
 grows until the process starts anew: look at its `rate()`. A histogram has `_bucket`, `_sum` and `_count`. Labels come
@@ -23,12 +23,12 @@ const PARTS: [(&str, &str, &str); 10] = [
     (
         "nagaya_room_",
         "Room",
-        "Told by a house whose room is in the process. Those of saving and loading stay 0 with `room.persist = false`.",
+        "Reported by a server whose room is in the process. Those of saving and loading stay 0 with `room.persist = false`.",
     ),
     (
         "nagaya_tiers_",
         "Room on Redis and PostgreSQL",
-        "Told instead of the above by a house with `--redis` and `--postgres`, and by `room serve`, `collect` and `task`.",
+        "Reported instead of the above by a server with `--redis` and `--postgres`, and by `room serve`, `collect` and `task`.",
     ),
     ("nagaya_jobs_", "Jobs", "Told when `jobs.enabled` is on."),
     (
