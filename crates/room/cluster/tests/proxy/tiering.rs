@@ -81,11 +81,11 @@ impl FakeLoads {
     }
 }
 
-fn call(node: &mut RespClient, call: &Call) -> Reply {
+pub(crate) fn call(node: &mut RespClient, call: &Call) -> Reply {
     node.cmd(&call.words(Form::Source)).unwrap()
 }
 
-fn run_of(node: &mut RespClient) -> RunDigest {
+pub(crate) fn run_of(node: &mut RespClient) -> RunDigest {
     let mut field = |section: &str, name: &str| {
         let info = node.cmd(&["INFO", section]).unwrap().text();
         let line = info
@@ -169,6 +169,7 @@ pub(crate) fn tiered(url: &str, loads: &Arc<FakeLoads>) -> Config {
         lease: LEASE,
         margin: Duration::from_millis(50),
         allowance: Duration::from_millis(500),
+        load_wait: Duration::from_secs(5),
         loads: shared.clone(),
         accesses: shared.clone(),
         cold_keys: shared.clone(),

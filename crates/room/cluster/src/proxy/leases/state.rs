@@ -43,7 +43,7 @@ pub(super) struct Tag {
     pub(super) epoch: u64,
     pub(super) lease_end_us: u64,
     pub(super) state: TagState,
-    /// Keys that were registered under this lease, with the connections that carried it: 1 RESP2, 2 RESP3.
+    /// Keys that were registered under this lease, with a bit for each shared connection that carried it.
     pub(super) registered: Map<Box<[u8]>, u8>,
     pub(super) waiting: VecDeque<Pending>,
     pub(super) is_read: bool,
@@ -232,7 +232,7 @@ impl Leases {
         target: &Target<'_>,
     ) {
         let carried_by = match upstream.purpose_of(connection) {
-            Some(Purpose::Shared { resp3 }) => 1 << u8::from(resp3),
+            Some(Purpose::Shared(lane)) => 1 << lane.number(),
             // A client's own connection carried no registration of others.
             _ => 0,
         };

@@ -1,6 +1,7 @@
 //! What processes do in the background.
 
 mod access;
+mod flush;
 mod loads;
 mod random_faults;
 mod tags;

@@ -50,12 +50,12 @@ impl Town {
         }
     }
 
-    fn tier(&self, name: &str) -> RedisHotTier {
+    pub(super) fn tier(&self, name: &str) -> RedisHotTier {
         let url = self.url.parse().unwrap();
         RedisHotTier::new(url, name, LIMITS, self.runtime.handle().clone()).unwrap()
     }
 
-    fn serve(&self) -> Proxy {
+    pub(super) fn serve(&self) -> Proxy {
         let clock = Arc::new(SystemClock);
         let hot = Arc::new(self.tier("load"));
         let config = LoaderConfig {
@@ -90,7 +90,7 @@ impl Town {
         Service::bind(config).unwrap().start().unwrap()
     }
 
-    fn tasks(&self, name: &str) -> Tasks {
+    pub(super) fn tasks(&self, name: &str) -> Tasks {
         let config = TasksConfig {
             name: name.into(),
             save: SaverConfig {
@@ -110,7 +110,7 @@ impl Town {
     }
 }
 
-fn client(address: SocketAddr) -> RespClient {
+pub(super) fn client(address: SocketAddr) -> RespClient {
     RespClient::connect(address).unwrap()
 }
 

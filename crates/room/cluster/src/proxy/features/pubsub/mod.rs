@@ -8,6 +8,8 @@
 //! the turn. The subscriptions of all workers on each node are counted, so that
 //! PUBLISH can tell how many clients received a message.
 
+mod key_events;
+
 use std::collections::HashSet;
 
 use nagaya_connections::pubsub::{Kind, Relayed};
@@ -20,12 +22,14 @@ use nagaya_tiering::tag::tag_of;
 use super::local;
 use crate::proxy::env::Env;
 use crate::proxy::model::Map;
+use crate::proxy::model::key_event::{ALL_EVENTS, is_event_channel};
 use crate::proxy::model::layout::slot_of_tag;
 use crate::proxy::model::reply::encoded;
 use crate::proxy::model::request::{Handled, Request};
 use crate::proxy::model::session::{ReadPause, Session};
 use crate::proxy::model::sessions::Sessions;
 use crate::proxy::upstream::Upstream;
+use key_events::{KeyEvents, wants_events};
 
 /// How long a connection may be silent before its node is asked whether it is alive: without messages
 /// nothing else would show that it is not.
@@ -63,6 +67,8 @@ enum Progress {
 /// A SUBSCRIBE that waits for its subscriptions.
 struct Waiting {
     request: Vec<u8>,
+    /// Everything it names. Other clients may leave it meanwhile, this one needs it still.
+    topics: HashSet<Topic>,
     missing: HashSet<Topic>,
     give_up_us: u64,
 }
@@ -81,6 +87,7 @@ pub(crate) struct Subscriptions {
     listening: Map<Key, HashSet<Topic>>,
     /// Topics that a client has left, maybe as the last one.
     left: Vec<Topic>,
+    events: KeyEvents,
 }
 
 impl Subscriptions {
@@ -101,14 +108,22 @@ impl Subscriptions {
             b's' if request.command.full_name.starts_with("ss") => Kind::ShardChannel,
             _ => Kind::Channel,
         };
-        let mut missing = HashSet::new();
+        let (mut topics, mut missing) = (HashSet::new(), HashSet::new());
         for name in request.args.iter().skip(1) {
             let topic = (kind, name.to_vec());
+            if wants_events(kind, name) && !self.events.want(upstream, env) {
+                missing.insert(events_topic());
+            }
+            if kind == Kind::Channel && is_event_channel(name) {
+                // Only nodes speak on it, and all of them are listened to.
+                continue;
+            }
             if !matches!(self.topics.get(&topic), Some(Progress::Live(_))) {
                 self.topics.entry(topic.clone()).or_insert(Progress::Wanted);
                 self.is_any_wanted = true;
-                missing.insert(topic);
+                missing.insert(topic.clone());
             }
+            topics.insert(topic);
         }
         if missing.is_empty() {
             return local::answer(executor, session, request);
@@ -116,6 +131,7 @@ impl Subscriptions {
         session.pause = ReadPause::Busy;
         let waiting = Waiting {
             request: request.bytes.to_vec(),
+            topics,
             missing,
             give_up_us: env.give_up_us(),
         };
@@ -147,18 +163,21 @@ impl Subscriptions {
     /// Forgets the SUBSCRIBE of a client that is gone.
     pub(crate) fn forget_client(&mut self, client: Key) {
         if let Some(waiting) = self.waiting.remove(&client) {
-            self.left.extend(waiting.missing);
+            self.left.extend(waiting.topics);
         }
     }
 
     /// Ends subscriptions that clients have left and no other client here has.
     pub(crate) fn leave_topics(&mut self, upstream: &mut Upstream, sessions: &Sessions, env: &Env<'_>) {
         for topic in std::mem::take(&mut self.left) {
+            if wants_events(topic.0, &topic.1) {
+                self.events.left();
+            }
             let Some(Progress::Live(connection)) = self.topics.get(&topic).copied() else {
                 continue;
             };
             let mut waiting = self.waiting.values();
-            let is_awaited = waiting.any(|waiting| waiting.missing.contains(&topic));
+            let is_awaited = waiting.any(|waiting| waiting.topics.contains(&topic));
             let is_heard = || {
                 let server = &env.shared.server;
                 server.is_heard(topic.0, &topic.1, |id| sessions.serves(id))
@@ -238,13 +257,31 @@ impl Subscriptions {
     ) {
         let frame = match parse_frame(reply) {
             Ok(Some((Frame::Array(items) | Frame::Push(items), _))) => items,
+            Ok(Some((Frame::Error(text), _))) if self.events.has(connection) => {
+                let reason = String::from_utf8_lossy(&text).into_owned();
+                tracing::warn!(reason, "a node refuses to tell of changed keys");
+                return self.refuse_events(sessions, &reason);
+            }
             Ok(Some((Frame::Error(text), _))) => {
                 let reason = String::from_utf8_lossy(&text).into_owned();
                 return self.on_refused(upstream, sessions, env, connection, &reason);
             }
             _ => return,
         };
+        if self.events.has(connection) {
+            let is_confirmed = self.events.on_message(env, sessions, connection, &frame);
+            if is_confirmed && self.events.is_live(upstream) {
+                self.confirm_all(executor, sessions, &events_topic());
+            }
+            return;
+        }
         let words: Vec<&[u8]> = frame.iter().map(word).collect();
+        if let [b"pmessage", _, channel, _] = words[..]
+            && is_event_channel(channel)
+        {
+            // It comes by the connection for events, too, and from all nodes.
+            return;
+        }
         let mut relay = |kind, name: &[u8], message: &Relayed<'_>| {
             let server = &env.shared.server;
             if server.relay(message, |id| sessions.serves(id)) == 0 {
@@ -291,17 +328,32 @@ impl Subscriptions {
         if self.topics.get(&topic) != Some(&Progress::Asked(connection)) {
             return;
         }
+        // The clients that asked may have gone meanwhile.
+        self.left.push(topic.clone());
+        self.topics.insert(topic.clone(), Progress::Live(connection));
+        self.confirm_all(executor, sessions, &topic);
+    }
+
+    /// Goes on with the clients that waited for a topic only.
+    fn confirm_all(&mut self, executor: &mut Executor<'_>, sessions: &mut Sessions, topic: &Topic) {
         let waiting = self.waiting.iter_mut();
         let ready = waiting.filter_map(|(client, waiting)| {
             let missing = &mut waiting.missing;
-            (missing.remove(&topic) && missing.is_empty()).then_some(*client)
+            (missing.remove(topic) && missing.is_empty()).then_some(*client)
         });
         let ready: Vec<Key> = ready.collect();
-        // The clients that asked may have gone meanwhile.
-        self.left.push(topic.clone());
-        self.topics.insert(topic, Progress::Live(connection));
         for client in ready {
             self.confirm(executor, sessions, client);
+        }
+    }
+
+    /// Refuses the clients that wait for notifications of changed keys.
+    fn refuse_events(&mut self, sessions: &mut Sessions, reason: &str) {
+        let waiting = self.waiting.iter();
+        let asked = waiting.filter(|(_, waiting)| waiting.missing.contains(&events_topic()));
+        let asked: Vec<Key> = asked.map(|(client, _)| *client).collect();
+        for client in asked {
+            self.refuse(sessions, client, reason);
         }
     }
 
@@ -366,7 +418,7 @@ impl Subscriptions {
     }
 
     fn refuse(&mut self, sessions: &mut Sessions, client: Key, reason: &str) {
-        self.waiting.remove(&client);
+        self.forget_client(client);
         if let Some(session) = sessions.get_mut(client) {
             session.append_reply(format!("-{reason}\r\n").as_bytes());
             sessions.mark(client);
@@ -380,6 +432,7 @@ impl Subscriptions {
             env.shared.listeners.remove(node, kind, &name);
         }
         self.connections.retain(|_, known| *known != connection);
+        self.events.on_connection_lost(connection);
         self.is_any_wanted = true;
         for progress in self.topics.values_mut() {
             if matches!(progress, Progress::Asked(on) | Progress::Live(on) if *on == connection) {
@@ -411,13 +464,19 @@ impl Subscriptions {
 
     /// Asks again for what is missing, and fails the clients that have waited too long.
     pub(crate) fn tick(&mut self, upstream: &mut Upstream, sessions: &mut Sessions, env: &Env<'_>) {
-        if self.topics.is_empty() {
+        let is_awaited = self
+            .waiting
+            .values()
+            .any(|waiting| waiting.missing.contains(&events_topic()));
+        self.events.tick(upstream, sessions, env, is_awaited);
+        let own = self.events.connections();
+        for connection in own.chain(self.connections.values().copied()) {
+            upstream.check_silence(env, connection, SILENCE_US);
+        }
+        if self.topics.is_empty() && self.waiting.is_empty() {
             return;
         }
         self.ask_for_topics(upstream, env);
-        for connection in self.connections.values() {
-            upstream.check_silence(env, *connection, SILENCE_US);
-        }
         let waiting = self.waiting.iter();
         let late = waiting.filter(|(_, waiting)| waiting.give_up_us < env.now_us);
         let late: Vec<Key> = late.map(|(client, _)| *client).collect();
@@ -425,6 +484,11 @@ impl Subscriptions {
             self.refuse(sessions, client, "CLUSTERDOWN no node takes subscriptions now");
         }
     }
+}
+
+/// What a SUBSCRIBE waits for that wants notifications of changed keys.
+fn events_topic() -> Topic {
+    (Kind::Pattern, ALL_EVENTS.to_vec())
 }
 
 /// Returns which kind of subscription a node confirms, and whether it has begun.
