@@ -289,6 +289,30 @@ fn a_tag_that_cannot_be_loaded_gives_an_error_and_can_be_tried_again() {
 }
 
 #[test]
+fn a_load_that_does_not_end_is_waited_for_no_longer_than_allowed() {
+    let one = one_server(|mut config| {
+        config = with_long_leases(config);
+        if let Some(tiering) = &mut config.tiering {
+            tiering.load_wait = Duration::from_millis(300);
+        }
+        config
+    });
+    let held = one.loads.hold.lock().unwrap();
+    let (mut client, mut other) = (connect(&one.proxy), connect(&one.proxy));
+    let late =
+        "-TRYAGAIN the tag is not in memory and was not loaded within 300 ms: the cold tier may be away";
+    client.expect("GET {hang}k", late);
+    client.expect("SET {hang}k x", late);
+    other.expect("GET {hang}k", late);
+    assert_eq!(one.loads.count(), 1, "the load is still under way");
+    drop(held);
+    wait::until("the load has ended", LIMIT, || {
+        client.say("GET {hang}k") == Reply::Nil
+    });
+    other.expect("SET {hang}k x", "+OK");
+}
+
+#[test]
 fn a_lease_in_use_is_renewed_ahead_of_its_end() {
     let one = one_server(|mut config| {
         if let Some(tiering) = &mut config.tiering {

@@ -3,6 +3,7 @@
 mod access;
 mod flush;
 mod loads;
+mod outage;
 mod random_faults;
 mod tags;
 mod tasks;

@@ -56,6 +56,11 @@ impl Town {
     }
 
     pub(super) fn serve(&self) -> Proxy {
+        self.serve_with(Duration::from_secs(5))
+    }
+
+    /// Starts a server whose requests wait this long for the cold tier.
+    pub(super) fn serve_with(&self, cold_wait: Duration) -> Proxy {
         let clock = Arc::new(SystemClock);
         let hot = Arc::new(self.tier("load"));
         let config = LoaderConfig {
@@ -67,12 +72,17 @@ impl Town {
             cold: self.cold.clone(),
         };
         let accesses = AccessLog::start(sink, clock.clone(), AccessConfig::default()).unwrap();
-        let loads = Arc::new(LoadPool::start(loader, clock.clone(), LoadConfig::default()).unwrap());
+        let loading = LoadConfig {
+            cold_wait,
+            ..LoadConfig::default()
+        };
+        let loads = Arc::new(LoadPool::start(loader, clock.clone(), loading).unwrap());
         let config = Config {
             tiering: Some(Tiering {
                 lease: LIMITS.lease,
                 margin: LIMITS.lease / 10,
                 allowance: LIMITS.allowance,
+                load_wait: cold_wait,
                 loads: loads.clone(),
                 accesses: Arc::new(accesses),
                 cold_keys: Arc::new(
