@@ -8,15 +8,15 @@
 //! the turn. The subscriptions of all workers on each node are counted, so that
 //! PUBLISH can tell how many clients received a message.
 
+mod confirming;
 mod key_events;
 
 use std::collections::HashSet;
 
 use nagaya_connections::pubsub::{Kind, Relayed};
-use nagaya_exec::dispatch::Executed;
 use nagaya_exec::executor::Executor;
 use nagaya_reactor::Key;
-use nagaya_resp::{Frame, Limits, Out, RequestParser, parse_frame};
+use nagaya_resp::{Frame, parse_frame};
 use nagaya_tiering::tag::tag_of;
 
 use super::local;
@@ -255,26 +255,17 @@ impl Subscriptions {
         connection: Key,
         reply: &[u8],
     ) {
+        if self.events.has(connection) {
+            return self.on_event_message(executor, upstream, sessions, env, connection, reply);
+        }
         let frame = match parse_frame(reply) {
             Ok(Some((Frame::Array(items) | Frame::Push(items), _))) => items,
-            Ok(Some((Frame::Error(text), _))) if self.events.has(connection) => {
-                let reason = String::from_utf8_lossy(&text).into_owned();
-                tracing::warn!(reason, "a node refuses to tell of changed keys");
-                return self.refuse_events(sessions, &reason);
-            }
             Ok(Some((Frame::Error(text), _))) => {
                 let reason = String::from_utf8_lossy(&text).into_owned();
                 return self.on_refused(upstream, sessions, env, connection, &reason);
             }
             _ => return,
         };
-        if self.events.has(connection) {
-            let is_confirmed = self.events.on_message(env, sessions, connection, &frame);
-            if is_confirmed && self.events.is_live(upstream) {
-                self.confirm_all(executor, sessions, &events_topic());
-            }
-            return;
-        }
         let words: Vec<&[u8]> = frame.iter().map(word).collect();
         if let [b"pmessage", _, channel, _] = words[..]
             && is_event_channel(channel)
@@ -334,49 +325,6 @@ impl Subscriptions {
         self.confirm_all(executor, sessions, &topic);
     }
 
-    /// Goes on with the clients that waited for a topic only.
-    fn confirm_all(&mut self, executor: &mut Executor<'_>, sessions: &mut Sessions, topic: &Topic) {
-        let waiting = self.waiting.iter_mut();
-        let ready = waiting.filter_map(|(client, waiting)| {
-            let missing = &mut waiting.missing;
-            (missing.remove(topic) && missing.is_empty()).then_some(*client)
-        });
-        let ready: Vec<Key> = ready.collect();
-        for client in ready {
-            self.confirm(executor, sessions, client);
-        }
-    }
-
-    /// Refuses the clients that wait for notifications of changed keys.
-    fn refuse_events(&mut self, sessions: &mut Sessions, reason: &str) {
-        let waiting = self.waiting.iter();
-        let asked = waiting.filter(|(_, waiting)| waiting.missing.contains(&events_topic()));
-        let asked: Vec<Key> = asked.map(|(client, _)| *client).collect();
-        for client in asked {
-            self.refuse(sessions, client, reason);
-        }
-    }
-
-    /// Runs the SUBSCRIBE of a client on our own registry, now that we are subscribed.
-    fn confirm(&mut self, executor: &mut Executor<'_>, sessions: &mut Sessions, client: Key) {
-        let Some(Waiting { request, .. }) = self.waiting.remove(&client) else {
-            return;
-        };
-        let Some(session) = sessions.get_mut(client) else {
-            return;
-        };
-        let mut parser = RequestParser::default();
-        if parser.parse(&request, &Limits::default()).is_ok() {
-            let mut out = Out::new(session.client.proto());
-            let args = parser.args(&request);
-            if executor.execute(&mut session.client, args, &mut out) == Executed::Done {
-                session.append_reply(&out.buf);
-            }
-        }
-        sessions.mark(client);
-        sessions.release(client);
-    }
-
     fn on_ended(&mut self, upstream: &Upstream, env: &Env<'_>, topic: Topic, connection: Key) {
         self.stop_listening(upstream, env, connection, &topic);
         // A shard channel also ends without our asking, when its slot goes to another node.
@@ -414,15 +362,6 @@ impl Subscriptions {
         }
         for topic in refused {
             self.stop_listening(upstream, env, connection, &topic);
-        }
-    }
-
-    fn refuse(&mut self, sessions: &mut Sessions, client: Key, reason: &str) {
-        self.forget_client(client);
-        if let Some(session) = sessions.get_mut(client) {
-            session.append_reply(format!("-{reason}\r\n").as_bytes());
-            sessions.mark(client);
-            sessions.release(client);
         }
     }
 
