@@ -110,12 +110,12 @@ impl Worker<'_> {
         self.follow_flush(client, step);
     }
 
-    pub(super) fn follow_flush(&mut self, client: Key, step: flush::Step) {
+    pub(super) fn follow_flush(&mut self, client: Key, step: flush::FlushStep) {
         let (io, env) = (&mut self.io, &self.env);
         match step {
-            flush::Step::Delete(names) => self.features.scatter.delete(io, env, client, &names),
-            flush::Step::Asked => {}
-            flush::Step::Done => {
+            flush::FlushStep::Delete(names) => self.features.scatter.delete(io, env, client, &names),
+            flush::FlushStep::Asked => {}
+            flush::FlushStep::Done => {
                 tag_commands::end(&mut io.outbox, &mut self.sessions, client, b"+OK\r\n");
             }
         }

@@ -20,7 +20,7 @@ pub(crate) struct Flushes {
 }
 
 /// How a flush goes on.
-pub(crate) enum Step {
+pub(crate) enum FlushStep {
     /// These keys are to be deleted.
     Delete(Vec<Vec<u8>>),
     /// The next page was asked for.
@@ -31,7 +31,7 @@ pub(crate) enum Step {
 
 impl Flushes {
     /// Takes a page of keys; those of other services on the same nodes stay.
-    pub(crate) fn on_page(&mut self, env: &Env<'_>, sessions: &mut Sessions, page: Page) -> Step {
+    pub(crate) fn on_page(&mut self, env: &Env<'_>, sessions: &mut Sessions, page: Page) -> FlushStep {
         let Page {
             client,
             mut names,
@@ -43,7 +43,7 @@ impl Flushes {
         if names.is_empty() {
             self.go_on(env, sessions, client)
         } else {
-            Step::Delete(names)
+            FlushStep::Delete(names)
         }
     }
 
@@ -53,10 +53,10 @@ impl Flushes {
     }
 
     /// Goes on behind a page that is deleted.
-    pub(crate) fn go_on(&mut self, env: &Env<'_>, sessions: &mut Sessions, client: Key) -> Step {
+    pub(crate) fn go_on(&mut self, env: &Env<'_>, sessions: &mut Sessions, client: Key) -> FlushStep {
         let next = self.next.remove(&client).flatten();
         let is_asked = next.is_some_and(|next| tag_commands::go_on(env, sessions, client, next));
-        if is_asked { Step::Asked } else { Step::Done }
+        if is_asked { FlushStep::Asked } else { FlushStep::Done }
     }
 
     /// Forgets the flush of a client that is gone, or whose keys could not be deleted.
