@@ -13,6 +13,9 @@ settings! {
         lease: Duration = "5s", fixed, range "1s" to "5m";
         /// The longest that a command may take to its node. A connection that takes longer is given up.
         allowance: Duration = "2s", fixed, range "100ms" to "1m";
+        /// How long a request whose tag is not in memory waits while PostgreSQL does not answer; then it gets the
+        /// error TRYAGAIN. Requests for tags in memory do not wait.
+        cold_wait: Duration = "5s", fixed, range "0s" to "5m";
         /// Threads that save changed tags.
         savers: usize = 2, fixed, range 1 to 64;
         /// Tags that one server loads at a time.

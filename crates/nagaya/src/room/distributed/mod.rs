@@ -5,6 +5,7 @@
 
 mod config;
 mod doctor;
+mod health;
 mod open;
 mod roles;
 mod service;

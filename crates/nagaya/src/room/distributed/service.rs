@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use nagaya_cluster::hot_tier::RedisHotTier;
 use nagaya_cluster::metrics::TiersStats;
 use nagaya_cluster::proxy::{self, Error};
 use nagaya_cluster::workers::{
@@ -15,19 +14,18 @@ use nagaya_cluster::workers::{
 };
 use nagaya_redis_client::{Client, Options, RedisUrl};
 use nagaya_telemetry::metrics::Metrics;
-use nagaya_tiering::hot::HotTier;
 use nagaya_tiering::loader::{Loader, LoaderConfig};
 use nagaya_tiering::saver::SaverConfig;
 use tokio::runtime::Handle;
 
+use super::health;
 use super::open::{Backends, Tiers};
 use crate::app::readiness::Ready;
 use crate::app::service::{Running, Service, Shutdown};
 use crate::room::api::EngineBackend;
 
-/// Interval of the health checks, while the servers answer and while they do not.
-const LOOK_WELL: Duration = Duration::from_secs(3);
-const LOOK_UNWELL: Duration = Duration::from_millis(300);
+/// The shortest time that a command waits for a tag to be loaded: a large one takes a while.
+const LOAD_LEAST: Duration = Duration::from_secs(1);
 /// How long a shard stays assigned to a task process without heartbeats.
 const SHARD_LEASE: Duration = Duration::from_secs(10);
 /// Maximum number of servers that send access news.
@@ -138,6 +136,7 @@ impl Front {
         );
         let config = LoadConfig {
             threads: backends.tiers.loaders,
+            cold_wait: backends.tiers.cold_wait,
             ..LoadConfig::default()
         };
         let loads =
@@ -178,6 +177,7 @@ impl Front {
                 lease: backends.tiers.lease,
                 margin: backends.tiers.lease / 10,
                 allowance: backends.tiers.allowance,
+                load_wait: backends.tiers.cold_wait.max(LOAD_LEAST),
                 loads: Arc::clone(&loads) as _,
                 accesses: Arc::clone(accesses) as _,
                 cold_keys: Arc::new(cold_keys.context("cannot start threads")?),
@@ -238,7 +238,7 @@ impl Service for TieredRoom {
                 metrics,
             } = *self;
             let loads = front.as_ref().map(|front| Arc::clone(&front.loads));
-            let hot = tiers.hot.clone();
+            let watched = tiers.clone();
             let started = tokio::task::spawn_blocking(move || start(tiers, &backends, roles, front));
             let (proxy, tasks) = started.await.context("the room's start was cut off")??;
             let tasks = tasks.map(Arc::new);
@@ -255,7 +255,7 @@ impl Service for TieredRoom {
                 tokio::spawn(collector.run(async move { shutdown.stopped().await }))
             });
             tokio::select! {
-                () = watch(hot, &ready) => (),
+                () = health::watch(watched, &ready) => (),
                 () = shutdown.stopped() => (),
             }
             if let Some(collecting) = collecting {
@@ -310,36 +310,6 @@ fn start(
         .map(|front| front.service.start().context("room"))
         .transpose()?;
     Ok((proxy, tasks))
-}
-
-/// Checks every node periodically and publishes the result. Never returns.
-async fn watch(hot: RedisHotTier, ready: &Ready) {
-    let mut was_well = None;
-    loop {
-        let asked = hot.clone();
-        let answer = tokio::task::spawn_blocking(move || asked.probe()).await;
-        let trouble = match answer {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(error) => Some(error.to_string()),
-        };
-        let is_well = trouble.is_none();
-        if was_well != Some(is_well) {
-            was_well = Some(is_well);
-            match trouble {
-                None => {
-                    ready.ready();
-                    ready.set_detail("Redis answers".to_owned());
-                }
-                Some(why) => {
-                    ready.failed();
-                    ready.set_detail(format!("not every node of Redis answers: {why}"));
-                }
-            }
-        }
-        let wait = if is_well { LOOK_WELL } else { LOOK_UNWELL };
-        tokio::time::sleep(wait).await;
-    }
 }
 
 /// A name that no other process has.

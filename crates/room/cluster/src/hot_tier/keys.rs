@@ -59,6 +59,23 @@ pub fn mark(slot: u16) -> Vec<u8> {
     [PREFIX, b"{", slot_tag(slot).as_bytes(), b"}:mark"].concat()
 }
 
+/// Names a key that is there while a script moves keys of a slot between the tiers, so that who hears of changed
+/// keys knows that these are none.
+pub fn quiet(slot: u16) -> Vec<u8> {
+    [PREFIX, b"{", slot_tag(slot).as_bytes(), QUIET].concat()
+}
+
+const QUIET: &[u8] = b"}:quiet";
+
+/// Returns whether a key is such a mark, of any slot.
+pub fn is_quiet_mark(key: &[u8]) -> bool {
+    let Some(rest) = key.strip_prefix(PREFIX) else {
+        return false;
+    };
+    let end = rest.iter().position(|byte| *byte == b'}');
+    end.is_some_and(|end| rest[end..] == *QUIET)
+}
+
 /// Names the sorted set where the processes that save and evict record that they are alive.
 pub fn workers() -> Vec<u8> {
     [PREFIX, b"{", slot_tag(0).as_bytes(), b"}:workers"].concat()
@@ -155,6 +172,20 @@ mod tests {
         assert_eq!(meta(b""), b"_room:{la2}:meta:");
         assert_eq!(index(0), b"_room:{la2}:index");
         assert_eq!(used(0), b"_room:{la2}:used");
+    }
+
+    #[test]
+    fn only_the_marks_of_slots_are_marks() {
+        assert!(is_quiet_mark(&quiet(0)) && is_quiet_mark(&quiet(9)));
+        for key in [
+            meta(b"}:quiet"),
+            dirty(b"x}:quiet"),
+            index(0),
+            b"user}:quiet".to_vec(),
+            b"_room:".to_vec(),
+        ] {
+            assert!(!is_quiet_mark(&key), "{}", String::from_utf8_lossy(&key));
+        }
     }
 
     #[test]

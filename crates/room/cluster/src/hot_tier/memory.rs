@@ -5,7 +5,7 @@ use nagaya_redis_client::{Endpoint, Error, Script, reply};
 use nagaya_tiering::error::HotError;
 
 use super::batch::hot_error;
-use super::hot::RedisHotTier;
+use super::hot::{RedisHotTier, TierPart};
 use super::keys;
 use super::nodes::Nodes;
 
@@ -74,7 +74,57 @@ impl RedisHotTier {
     }
 }
 
+impl RedisHotTier {
+    /// Lists some keys of a server, the first one unless one is named, without reserved ones; returns them with the
+    /// server and the cursor to go on with, none behind the last server.
+    pub(crate) fn some_keys(&self, server: Option<&str>, cursor: u64) -> Result<KeyPage, HotError> {
+        let mut parts = self.parts()?;
+        parts.sort_by_key(|part| part.server.to_string());
+        let named = |part: &TierPart| server.is_none_or(|server| part.server.to_string().as_str() >= server);
+        let mut parts = parts.into_iter().skip_while(|part| !named(part));
+        let Some(part) = parts.next() else {
+            return Ok((Vec::new(), None));
+        };
+        let name = part.server.to_string();
+        // A server that has gone meanwhile is passed over.
+        let cursor = if server.is_none_or(|server| server == name) {
+            cursor
+        } else {
+            0
+        };
+        let listed = self.block_on(self.nodes().some_keys(&part.server, cursor));
+        let (names, cursor) = listed.map_err(hot_error)?;
+        let next = match cursor {
+            0 => parts.next().map(|part| (part.server.to_string(), 0)),
+            cursor => Some((name, cursor)),
+        };
+        Ok((names, next))
+    }
+}
+
+/// Some keys, with the server and the cursor that come next.
+pub(crate) type KeyPage = (Vec<Vec<u8>>, Option<(String, u64)>);
+
+/// About how many keys are looked at for one list.
+const LISTED_KEYS: &[u8] = b"1000";
+
 impl Nodes {
+    async fn some_keys(&self, server: &Endpoint, cursor: u64) -> Result<(Vec<Vec<u8>>, u64), Error> {
+        let link = self.link(server).await?;
+        let cursor = cursor.to_string().into_bytes();
+        let scan = [b"SCAN", &cursor[..], b"COUNT", LISTED_KEYS].map(<[u8]>::to_vec);
+        let replies = link.run_all(&[scan.to_vec()]).await?;
+        link.connection.check(&[b"SCAN"], &replies[0])?;
+        let wrong = || reply::unexpected("SCAN", &replies[0]);
+        let [cursor, names] = reply::items(&replies[0]) else {
+            return Err(wrong());
+        };
+        let cursor = reply::text(cursor).and_then(|text| text.parse().ok());
+        let names = reply::items(names).iter().filter_map(reply::bytes);
+        let names = names.filter(|name| !keys::is_reserved(name)).map(<[u8]>::to_vec);
+        Ok((names.collect(), cursor.ok_or_else(wrong)?))
+    }
+
     /// The script has no keys, since it reads all slots of the node at one instant.
     async fn keys(&self, server: &Endpoint, slots: &[u16]) -> Result<u64, Error> {
         let link = self.link(server).await?;

@@ -20,6 +20,7 @@ const META: &str = "meta";
 const DIRTY: &str = "dirty";
 const INDEX: &str = "index";
 const USED: &str = "used";
+const QUIET: &str = "quiet";
 /// Any number of further keys or arguments.
 const MORE: &str = "...";
 
@@ -44,7 +45,7 @@ static BEGIN: Script = Script::new(
 static INSTALL: Script = Script::new(
     "install",
     include_str!("scripts/install.lua"),
-    &[META, DIRTY, INDEX, MORE],
+    &[META, DIRTY, INDEX, QUIET, MORE],
     &[
         "run",
         "token",
@@ -78,7 +79,7 @@ static MARK: Script = Script::new(
 static CONFIRM: Script = Script::new(
     "confirm",
     include_str!("scripts/confirm.lua"),
-    &[META, DIRTY, USED, MORE],
+    &[META, DIRTY, USED, QUIET, MORE],
     &["run", "token", "tag"],
 );
 
@@ -174,7 +175,7 @@ pub fn begin(run: &RunDigest, tag: &[u8], token: Token) -> Call {
 }
 
 pub fn install(run: &RunDigest, tag: &[u8], token: Token, chunk: &Chunk) -> Call {
-    let mut names = vec![keys::meta(tag), keys::dirty(tag), index(tag)];
+    let mut names = vec![keys::meta(tag), keys::dirty(tag), index(tag), quiet(tag)];
     names.extend(chunk.rows.iter().map(|row| row.key.clone()));
     names.extend(chunk.tombstones.iter().cloned());
     let part = if chunk.part.is_last { "last" } else { "more" };
@@ -219,7 +220,7 @@ pub fn mark(run: &RunDigest, tag: &[u8], token: Token) -> Call {
 }
 
 pub fn confirm(run: &RunDigest, tag: &[u8], token: Token, keys_of_tag: &[Vec<u8>]) -> Call {
-    let mut names = vec![keys::meta(tag), keys::dirty(tag), used(tag)];
+    let mut names = vec![keys::meta(tag), keys::dirty(tag), used(tag), quiet(tag)];
     names.extend(keys_of_tag.iter().cloned());
     Call::new(&CONFIRM, names, vec![bytes(run), text(token), tag.to_vec()])
 }
@@ -344,6 +345,10 @@ pub fn is_gone(answer: &[u8]) -> Option<bool> {
 
 fn used(tag: &[u8]) -> Vec<u8> {
     keys::used(keys::slot_of(tag))
+}
+
+fn quiet(tag: &[u8]) -> Vec<u8> {
+    keys::quiet(keys::slot_of(tag))
 }
 
 fn index(tag: &[u8]) -> Vec<u8> {

@@ -7,6 +7,7 @@ use nagaya_connections::client::{Mailbox, Message};
 use nagaya_exec::session::Session as ExecSession;
 use nagaya_reactor::{Interest, Key, Transport};
 
+use super::features::tracking::waits_for_replies;
 use super::model::session::{ReadPause, Session};
 use super::worker::{READ_BYTES, Worker};
 
@@ -127,6 +128,9 @@ impl Worker<'_> {
             return;
         };
         match message {
+            Message::Push(bytes) if session.blocked.is_none() && waits_for_replies(&bytes) => {
+                session.append_reply(&bytes);
+            }
             Message::Push(bytes) => session.out.extend_from_slice(&bytes),
             Message::Close | Message::Cut => {
                 session.closing = true;
@@ -158,6 +162,8 @@ impl Worker<'_> {
         let features = &mut self.features;
         features.subscriptions.note_left(&session);
         features.subscriptions.forget_client(key);
+        features.tracking.forget_client(&mut self.io.upstream, key);
+        features.flushes.forget(key);
         self.executor.disconnect(&mut session.client);
         self.sessions.remove(key, session.client.id());
         features.blocking.end(&mut self.io, key, &mut session);

@@ -26,7 +26,11 @@ const GENERAL: &[&str] = &[
     "ACL users belong to the server that the client is connected to. With `room.acl_file` each server reads its file at its start and by ACL LOAD, and ACL SAVE writes it; several servers may read one file, and each needs ACL LOAD after a change. Without it users end with the process.",
     "Scripts cannot use `_G`, `load` and `loadstring`. They may call what the rule (selector) that allows them allows, and publish if that allows every channel. Functions need a user who may run all commands that functions can call, with every channel.",
     "SORT with a BY or GET pattern reads keys that it does not name and is refused, as in a Cluster.",
-    "CLIENT REPLY, RESP3 and Pub/Sub work as everywhere; client tracking does not.",
+    "CLIENT REPLY, RESP3 and Pub/Sub work as everywhere.",
+    "Client tracking works with RESP3 and with REDIRECT, in all modes. Loads, evictions, and the loss of a connection to a node tell more than changes do. NOLOOP is taken and own changes are told all the same. XREAD, other blocking commands and transactions that watch keys are not tracked. While any client uses BCAST, every node tells this server of all its changes.",
+    "CONFIG SET `notify-keyspace-events` sets it on every primary, and CONFIG GET of that name asks one of them; a replica that takes over needs it in its own file, and so does a node that is restarted. Who listens to `__keyspace@0__:*` and `__keyevent@0__:*` hears the events of all nodes; loads and evictions are not told, and neither is the expiry of keys that are only in the cold tier. A message that a client publishes on such a channel comes once per node.",
+    "FLUSHALL and FLUSHDB delete key by key, those in the cold tier after loading their tags, and answer when all are gone, ASYNC or not: time and memory grow with the data, requests of others run in between, and a key that is written meanwhile may stay or go. They cannot be part of a transaction or a script.",
+    "MONITOR shows what the clients of this server ask for, those of a transaction when they are queued, and nothing that scripts call.",
 ];
 
 fn served(command: &Command) -> &'static str {
@@ -50,6 +54,8 @@ fn served(command: &Command) -> &'static str {
         | Route::Here
         | Route::Info
         | Route::HereInTurn
+        | Route::Settings
+        | Route::Tracking
         | Route::Blocking
         | Route::Replicas
         | Route::Multi

@@ -106,6 +106,8 @@ pub struct Tiering {
     pub margin: Duration,
     /// M: the longest delay of a command. Replies later than this after the lease's end are errors.
     pub allowance: Duration,
+    /// How long a command waits for its tag to be loaded.
+    pub load_wait: Duration,
     pub loads: Arc<dyn Loads>,
     pub accesses: Arc<dyn Accesses>,
     pub cold_keys: Arc<dyn ColdKeys>,

@@ -98,6 +98,7 @@ impl<'a> Env<'a> {
         Delivery {
             origin,
             resp3,
+            is_tracked: false,
             attempts: 0,
             give_up_us: self.give_up_us(),
         }

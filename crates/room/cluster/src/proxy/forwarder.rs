@@ -52,7 +52,7 @@ impl Forwarder {
         target: &Target<'_>,
     ) {
         let node = self.upstream.nodes.owner(target.slot);
-        let connection = node.and_then(|node| self.upstream.shared_connection(env, node, delivery.resp3));
+        let connection = node.and_then(|node| self.upstream.shared_connection(env, node, delivery.lane()));
         let Some(connection) = connection else {
             return self.upstream.wait_for_node(env, bytes, delivery, target.slot);
         };
@@ -187,7 +187,7 @@ impl Forwarder {
         delivery: Delivery,
     ) {
         let upstream = &mut self.upstream;
-        let Some(connection) = upstream.shared_connection(env, target, delivery.resp3) else {
+        let Some(connection) = upstream.shared_connection(env, target, delivery.lane()) else {
             return upstream.delay(env, bytes.to_vec(), delivery, Some(slot));
         };
         let asking = Delivery {

@@ -1,5 +1,6 @@
 //! Parses the requests of a client and decides what becomes of each.
 
+use nagaya_command_spec::spec::Category;
 use nagaya_connections::pubsub::Kind;
 use nagaya_exec::executor::Executor;
 use nagaya_exec::session::Session as ExecSession;
@@ -8,8 +9,10 @@ use nagaya_resp::{Args, Limits, Parsed, RequestParser, encode_request};
 use nagaya_tiering::tag::tag_of;
 
 use super::features::info::{self, Info};
+use super::features::settings::Settings;
 use super::features::{
-    Features, blocking, local, publish, replicas, scripts, tag_commands, transaction, watch,
+    Features, blocking, local, publish, replicas, scripts, settings, tag_commands, tracking, transaction,
+    watch,
 };
 use super::model::layout::slot_of_tag;
 use super::model::request::{Handled, Request};
@@ -108,11 +111,48 @@ impl Worker<'_> {
                     self.refuse(session, &args, &refusal);
                     return Handled::Done;
                 }
-                self.dispatch(session, &request)
+                if session.client.tracking.is_some() {
+                    tracking::remember(&self.executor, &self.env, session, &request);
+                }
+                let handled = self.dispatch(session, &request);
+                if handled == Handled::Done && self.env.shared.server.monitors.any() {
+                    self.show(session, &request);
+                }
+                handled
             }
             Err(error) => {
                 self.refuse(session, &args, &error.to_string());
                 Handled::Done
+            }
+        }
+    }
+
+    /// Shows a request to those who watch all requests. What is run here is shown as it runs.
+    #[cold]
+    fn show(&self, session: &Session, request: &Request<'_>) {
+        let route = self.routes.of(request.command);
+        let runs_here = matches!(
+            route,
+            Route::Here
+                | Route::HereInTurn
+                | Route::Info
+                | Route::Settings
+                | Route::Tracking
+                | Route::Quit
+                | Route::Reset
+                | Route::Subscribe
+                | Route::Unsubscribe
+        );
+        if !runs_here {
+            let server = &self.env.shared.server;
+            let now_us = server.clock.unix_us();
+            let (command, args) = (request.command, &request.args);
+            if command.spec.acl.has(Category::SCRIPTING) {
+                server.monitors.feed(now_us, &session.client, command, args);
+            } else {
+                server
+                    .monitors
+                    .feed_command(now_us, &session.client, command, args);
             }
         }
     }
@@ -170,6 +210,13 @@ impl Worker<'_> {
             Route::Info => return self.info(session, request),
             Route::Here | Route::Quit => return local::answer(executor, session, request),
             Route::HereInTurn => return local::answer_in_turn(executor, session, request),
+            Route::Settings => return self.settings(session, request),
+            Route::Tracking => {
+                let handled = local::answer_in_turn(executor, session, request);
+                let tracking = &mut features.tracking;
+                tracking.note_client(&mut io.upstream, &env, request.client, &session.client);
+                return handled;
+            }
             Route::Refused(text) => session.reply_error(text),
             Route::Tags(kind) => return tag_commands::start(&env, session, request, kind),
             Route::Script(script) => return self.run_script(session, request, script),
@@ -217,12 +264,27 @@ impl Worker<'_> {
         Handled::Done
     }
 
+    fn settings(&mut self, session: &mut Session, request: &Request<'_>) -> Handled {
+        match settings::start(&mut self.executor, session, request) {
+            Settings::Answered(handled) => return handled,
+            Settings::AnyNode => self.send_anywhere(session, request),
+            Settings::EveryNode(bytes) => {
+                let bytes = &bytes;
+                let request = Request { bytes, ..*request };
+                return self.send_everywhere(session, &request, NodeMerge::Same);
+            }
+        }
+        Handled::Done
+    }
+
     fn reset(&mut self, session: &mut Session, request: &Request<'_>) -> Handled {
         self.features.subscriptions.note_left(session);
         let handled = local::answer_in_turn(&mut self.executor, session, request);
         if handled == Handled::Done {
             session.queue = None;
             self.io.upstream.close(session.end_watch());
+            let tracking = &mut self.features.tracking;
+            tracking.forget_client(&mut self.io.upstream, request.client);
         }
         handled
     }

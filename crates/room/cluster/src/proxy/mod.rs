@@ -2,7 +2,7 @@
 //!
 //! Clients see one Redis. Behind it are the nodes of a Cluster, or one server that a
 //! Sentinel names, or just one. Suggested reading order: [`worker`] is the loop, and with
-//! [`clients`] and [`frontend`] the only place that knows all parts. [`model`] has the plain
+//! [`clients`], [`frontend`] and [`delivery`] the only place that knows all parts. [`model`] has the plain
 //! types: [`model::routes`] says what to do with each command, [`model::target`] where it
 //! goes. [`forwarder`] takes requests to their nodes, through [`upstream`] and, under the
 //! tiering protocol, [`leases`]. [`features`] is everything that is more than one request
@@ -11,6 +11,7 @@
 mod model;
 
 mod clients;
+mod delivery;
 mod frontend;
 mod worker;
 
@@ -38,4 +39,6 @@ pub use config::{
 pub use error::Error;
 pub use metrics::{Counter, Metrics};
 pub use service::{Handle, Proxy, Service};
-pub use tag_admin::{ListedTag, Outcome, TagAdmin, TagCallback, TagCommand, TagOrder, TagQuery, TagStatus};
+pub use tag_admin::{
+    KeyPlace, ListedTag, Outcome, TagAdmin, TagCallback, TagCommand, TagOrder, TagQuery, TagStatus,
+};

@@ -33,6 +33,10 @@ pub enum TagCommand {
     Names {
         tag: Vec<u8>,
     },
+    /// List some keys of any tags, from a place on.
+    Everything {
+        from: KeyPlace,
+    },
     /// Wait until everything written so far is in the cold tier; without a limit for ever.
     WaitCold {
         limit: Option<Duration>,
@@ -50,8 +54,36 @@ pub enum Outcome {
     },
     Count(u64),
     Names(Vec<Vec<u8>>),
+    /// Some keys, and where the list goes on.
+    Everything {
+        names: Vec<Vec<u8>>,
+        next: Option<KeyPlace>,
+    },
     /// Whether the wait ended in time.
     IsDone(bool),
+}
+
+/// A place in a list of all keys of both tiers. Keys that are there all the while are listed, some of them more
+/// than once: memory comes first, then every row, then memory once more for keys whose slots have moved meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyPlace {
+    Memory {
+        is_again: bool,
+        /// The server whose keys come next, from this cursor on; none for the first server.
+        server: Option<String>,
+        cursor: u64,
+    },
+    /// Behind this tag and key.
+    Rows { after: Option<(Vec<u8>, Vec<u8>)> },
+}
+
+impl KeyPlace {
+    /// The first place.
+    pub const FIRST: KeyPlace = KeyPlace::Memory {
+        is_again: false,
+        server: None,
+        cursor: 0,
+    };
 }
 
 /// Which tags are listed.

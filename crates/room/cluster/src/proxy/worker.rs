@@ -25,11 +25,12 @@ use nagaya_exec::executor::Executor;
 use nagaya_reactor::{Event, Events, Key, Poller, Ready, reserved_token};
 
 use super::env::{Env, Shared};
-use super::features::{Features, pubsub, scripts, tag_commands, watch};
+use super::features::tag_commands::Deletion;
+use super::features::{Features, pubsub, tag_commands, watch};
 use super::forwarder::Forwarder;
 use super::inbox::{Inbox, Item};
-use super::leases::{Leases, ReplyCheck};
-use super::model::in_flight::{InFlight, Origin, Pending, QueuedRequest};
+use super::leases::Leases;
+use super::model::in_flight::{Origin, Pending};
 use super::model::outbox::Outbox;
 use super::model::routes::Routes;
 use super::model::session::ReadPause;
@@ -241,7 +242,8 @@ impl<'s> Worker<'s> {
         let env = &self.env;
         match event {
             UpstreamEvent::Failed { origin, text } => self.io.outbox.fail(origin, &text),
-            UpstreamEvent::Ready => {
+            UpstreamEvent::Ready { purpose } => {
+                self.features.tracking.on_ready(env, &self.sessions, purpose);
                 if let Some(leases) = &mut self.io.leases {
                     leases.on_ready();
                 }
@@ -251,26 +253,36 @@ impl<'s> Worker<'s> {
                 let subscriptions = &mut self.features.subscriptions;
                 subscriptions.on_layout_changed(&mut self.io.upstream, env);
             }
+            UpstreamEvent::SlotsMoved => self.features.tracking.on_slots_moved(env, &self.sessions),
             UpstreamEvent::Lost {
                 connection,
                 node,
                 purpose,
-            } => match purpose {
-                Purpose::PubSub => {
-                    let node = self.io.upstream.nodes.name(node);
-                    let subscriptions = &mut self.features.subscriptions;
-                    subscriptions.on_connection_lost(env, connection, node);
-                }
-                Purpose::Dedicated {
-                    client: Some(client), ..
-                } => watch::on_connection_lost(&mut self.sessions, client, connection),
-                Purpose::Dedicated { client: None, .. } | Purpose::Shared { .. } => {}
-            },
+            } => self.on_connection_lost(connection, node, purpose),
             UpstreamEvent::Unsent { transaction } => {
                 let transactions = &mut self.features.transactions;
                 transactions.on_unsent(&mut self.io, &mut self.sessions, transaction);
             }
             UpstreamEvent::Dropped { transaction } => self.features.transactions.remove(transaction),
+        }
+    }
+
+    fn on_connection_lost(&mut self, connection: Key, node: usize, purpose: Purpose) {
+        let (env, features) = (&self.env, &mut self.features);
+        match purpose {
+            Purpose::PubSub => {
+                let node = self.io.upstream.nodes.name(node);
+                features.subscriptions.on_connection_lost(env, connection, node);
+            }
+            Purpose::Dedicated {
+                client: Some(client), ..
+            } => watch::on_connection_lost(&mut self.sessions, client, connection),
+            Purpose::Shared(_) | Purpose::Broadcast => {
+                features
+                    .tracking
+                    .on_lost(env, &self.sessions, connection, purpose);
+            }
+            Purpose::Dedicated { client: None, .. } => {}
         }
     }
 
@@ -351,7 +363,11 @@ impl<'s> Worker<'s> {
         while let Some(reply) = self.io.upstream.next_reply(&self.env, key, bytes, &mut at) {
             match reply {
                 NodeReply::Reply(in_flight, reply) => self.on_reply(key, &in_flight, reply),
-                NodeReply::Message(message) => {
+                NodeReply::Message(purpose, message) if purpose != Purpose::PubSub => {
+                    let tracking = &self.features.tracking;
+                    tracking.on_message(&self.env, &self.sessions, purpose, message);
+                }
+                NodeReply::Message(_, message) => {
                     let subscriptions: &mut pubsub::Subscriptions = &mut self.features.subscriptions;
                     subscriptions.on_message(
                         &mut self.executor,
@@ -365,112 +381,6 @@ impl<'s> Worker<'s> {
             }
         }
         at
-    }
-
-    #[inline]
-    fn on_reply(&mut self, key: Key, in_flight: &InFlight, reply: &[u8]) {
-        if reply[0] == b'-' && self.is_sent_again(key, in_flight, reply) {
-            return;
-        }
-        if in_flight.tag.is_some()
-            && let Some(leases) = &mut self.io.leases
-        {
-            match leases.check_reply(&mut self.io.upstream, &self.env, in_flight, key, reply) {
-                ReplyCheck::Deliver => {}
-                ReplyCheck::HeldBack => return,
-                ReplyCheck::Fail(text) => return self.io.outbox.fail(in_flight.delivery.origin, text),
-            }
-        }
-        if reply[0] == b'-'
-            && self.env.has_tiers()
-            && let Some(error) = self.env.shared.scripts.restore_hash(reply)
-        {
-            return self.deliver(in_flight.delivery.origin, &error);
-        }
-        self.deliver(in_flight.delivery.origin, reply);
-    }
-
-    /// Sends a request again if the error reply says that it did not run; returns false if its client is to
-    /// see the error.
-    fn is_sent_again(&mut self, key: Key, in_flight: &InFlight, reply: &[u8]) -> bool {
-        let origin = in_flight.delivery.origin;
-        if !matches!(origin, Origin::Client { .. } | Origin::Part { .. }) {
-            return false;
-        }
-        let is_awaited = self.sessions.awaits(origin);
-        if self.env.has_tiers() && reply.starts_with(b"-NOSCRIPT") {
-            let bytes = self.io.upstream.bytes_of(key, in_flight);
-            let Some(bytes) = bytes.and_then(|bytes| scripts::as_eval(&self.env, bytes)) else {
-                return false;
-            };
-            let delivery = in_flight.delivery.next_attempt();
-            if is_awaited {
-                self.io
-                    .resubmit_first(&self.env, QueuedRequest { bytes, delivery });
-            }
-            return true;
-        }
-        self.io
-            .follow_redirect(&self.env, key, in_flight, reply, is_awaited)
-    }
-
-    /// Delivers a reply to its receiver.
-    #[inline]
-    fn deliver(&mut self, origin: Origin, reply: &[u8]) {
-        match origin {
-            Origin::Client { client, place } => {
-                let pipeline_max = self.env.shared.config.pipeline_max;
-                if !self.sessions.fill(client, place, reply, pipeline_max) {
-                    self.io.outbox.push(origin, reply.to_vec());
-                }
-            }
-            other => self.deliver_to_feature(other, reply),
-        }
-    }
-
-    fn deliver_to_feature(&mut self, origin: Origin, reply: &[u8]) {
-        let (io, sessions, env) = (&mut self.io, &mut self.sessions, &self.env);
-        match origin {
-            Origin::Client { .. } | Origin::Discard => {}
-            Origin::Part { gather, part } => {
-                let scatter = &mut self.features.scatter;
-                scatter.on_part(io, env, gather, part as usize, reply);
-            }
-            Origin::Transaction { transaction } => {
-                let transactions = &mut self.features.transactions;
-                transactions.on_reply(io, sessions, env, transaction, reply);
-            }
-            Origin::Blocked { client } => {
-                let blocking = &mut self.features.blocking;
-                blocking.on_reply(io, sessions, env, client, reply);
-            }
-            Origin::TagCommand { client } => tag_commands::end(&mut io.outbox, sessions, client, reply),
-            Origin::Watched { client } => watch::on_reply(io, sessions, env, client, reply),
-            Origin::Touch { .. }
-            | Origin::RunId { .. }
-            | Origin::ReplicationId { .. }
-            | Origin::Register { .. }
-            | Origin::RegisterAgain { .. } => self.deliver_to_leases(origin, reply),
-        }
-    }
-
-    fn deliver_to_leases(&mut self, origin: Origin, reply: &[u8]) {
-        let Some(leases) = &mut self.io.leases else {
-            return;
-        };
-        let (upstream, outbox, env) = (&mut self.io.upstream, &mut self.io.outbox, &self.env);
-        match origin {
-            Origin::Touch { batch } => leases.on_touched(upstream, env, batch, reply),
-            Origin::RunId { batch } => leases.on_run_id(batch, reply),
-            Origin::ReplicationId { batch } => {
-                leases.on_replication_id(upstream, env, batch, reply);
-                // What waited for these tags goes before anything that comes for them later.
-                self.pump();
-            }
-            Origin::Register { tag } => leases.on_registered(upstream, tag, reply),
-            Origin::RegisterAgain { parked } => leases.on_registered_again(outbox, env, parked, reply),
-            _ => {}
-        }
     }
 
     fn on_item(&mut self, item: Item) {
@@ -499,9 +409,17 @@ impl<'s> Worker<'s> {
                 let outbox = &mut self.io.outbox;
                 let (executor, sessions) = (&mut self.executor, &mut self.sessions);
                 let erase = tag_commands::on_outcome(executor, outbox, sessions, client, outcome);
-                if let Some(erase) = erase {
-                    let scatter = &mut self.features.scatter;
-                    scatter.delete(&mut self.io, &env, erase.client, &erase.names);
+                match erase {
+                    Some(Deletion::Tag(erase)) => {
+                        let scatter = &mut self.features.scatter;
+                        scatter.delete(&mut self.io, &env, erase.client, &erase.names);
+                    }
+                    Some(Deletion::Page(page)) => {
+                        let (client, flushes) = (page.client, &mut self.features.flushes);
+                        let step = flushes.on_page(&env, &mut self.sessions, page);
+                        self.follow_flush(client, step);
+                    }
+                    None => {}
                 }
             }
         }
@@ -528,6 +446,7 @@ impl<'s> Worker<'s> {
         self.features
             .subscriptions
             .tick(upstream, &mut self.sessions, &env);
+        self.features.tracking.tick(upstream, &env);
         self.pump();
         self.close_idle();
     }

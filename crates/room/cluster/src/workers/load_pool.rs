@@ -3,7 +3,8 @@
 //! Concurrent requests for a tag share one load. Requests wait in a bounded queue; beyond it they are
 //! refused, so that a flood of cold tags cannot take all memory. Errors of the hot tier that pass by
 //! themselves, such as a slot that is being moved or a failover, are retried for a while, since they concern
-//! this tag alone. An error of the cold tier is reported at once.
+//! this tag alone. A cold tier that does not answer is tried again for as long as requests may wait for it; a
+//! request that waited that long in the queue is refused without another try.
 
 use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
@@ -23,6 +24,9 @@ use crate::stop::Stop;
 /// Called with the result of a load, or why the tag cannot be loaded now.
 pub type LoadDone = Box<dyn FnOnce(Result<(), String>) + Send>;
 
+/// What a request is told that has waited for the cold tier long enough.
+const COLD_AWAY: &str = "the cold tier does not answer";
+
 /// Limits of loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadConfig {
@@ -32,6 +36,8 @@ pub struct LoadConfig {
     pub waiting_max: usize,
     /// How long passing errors of the hot tier are retried.
     pub retry_for: Duration,
+    /// How long a request waits for a cold tier that does not answer.
+    pub cold_wait: Duration,
 }
 
 impl Default for LoadConfig {
@@ -40,6 +46,7 @@ impl Default for LoadConfig {
             threads: 16,
             waiting_max: 100_000,
             retry_for: Duration::from_secs(5),
+            cold_wait: Duration::from_secs(5),
         }
     }
 }
@@ -78,7 +85,10 @@ struct Shared {
 #[derive(Default)]
 struct LoadQueue {
     loads: LoadCoalescer<LoadDone>,
-    tags: VecDeque<Vec<u8>>,
+    /// The tags to load, each with the time of its first request.
+    tags: VecDeque<(Vec<u8>, Duration)>,
+    /// When the cold tier was last asked and did not answer.
+    cold_away: Option<Duration>,
     is_closed: bool,
 }
 
@@ -120,7 +130,8 @@ impl LoadPool {
             return done(Err("too many tags wait to be loaded".into()));
         }
         if queue.loads.join(tag, done) {
-            queue.tags.push_back(tag.to_vec());
+            let since = self.shared.clock.steady();
+            queue.tags.push_back((tag.to_vec(), since));
             self.shared.not_empty.notify_one();
         } else {
             self.shared.joined.fetch_add(1, Ordering::Relaxed);
@@ -144,8 +155,11 @@ impl Drop for LoadPool {
         self.shared.stop.set();
         let mut queue = self.shared.queue();
         queue.is_closed = true;
-        let waiting: Vec<Vec<u8>> = queue.tags.drain(..).collect();
-        let waiters: Vec<LoadDone> = waiting.iter().flat_map(|tag| queue.loads.finish(tag)).collect();
+        let waiting: Vec<(Vec<u8>, Duration)> = queue.tags.drain(..).collect();
+        let waiters: Vec<LoadDone> = waiting
+            .iter()
+            .flat_map(|(tag, _)| queue.loads.finish(tag))
+            .collect();
         drop(queue);
         self.shared.not_empty.notify_all();
         for done in waiters {
@@ -161,9 +175,9 @@ impl Drop for LoadPool {
 
 impl Shared {
     fn work(&self) {
-        while let Some(tag) = self.next() {
+        while let Some((tag, since)) = self.next() {
             // The callbacks are called even if a tier panics.
-            let ended = panic::catch_unwind(AssertUnwindSafe(|| self.load(&tag)));
+            let ended = panic::catch_unwind(AssertUnwindSafe(|| self.load(&tag, since)));
             let ended = ended.unwrap_or_else(|_| Err("the load has panicked".into()));
             let counter = if ended.is_ok() { &self.loaded } else { &self.failed };
             counter.fetch_add(1, Ordering::Relaxed);
@@ -175,24 +189,41 @@ impl Shared {
     }
 
     /// Waits for a request; none when the pool ends.
-    fn next(&self) -> Option<Vec<u8>> {
+    fn next(&self) -> Option<(Vec<u8>, Duration)> {
         let nothing_to_do = |queue: &mut LoadQueue| queue.tags.is_empty() && !queue.is_closed;
         let mut queue = self.queue();
         self.not_empty.wait_while(&mut queue, nothing_to_do);
         queue.tags.pop_front()
     }
 
-    fn load(&self, tag: &[u8]) -> Result<(), String> {
+    /// Loads a tag that was first asked for at `since`.
+    fn load(&self, tag: &[u8], since: Duration) -> Result<(), String> {
         let start = self.clock.steady();
         let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(500));
+        let is_tried = self.queue().cold_away.is_some_and(|asked| asked >= since);
+        if is_tried && start.saturating_sub(since) > self.config.cold_wait {
+            return Err(COLD_AWAY.to_owned());
+        }
         loop {
+            let asked = self.clock.steady();
             let error = match self.loader.load(tag) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.queue().cold_away = None;
+                    return Ok(());
+                }
                 Err(error) => error,
             };
-            let may_pass = matches!(&*error, TieringError::Hot(error) if error.is_retryable());
-            let is_over = self.clock.steady().saturating_sub(start) >= self.config.retry_for;
-            if !may_pass || is_over || self.stop.wait(backoff.next_wait()) {
+            let now = self.clock.steady();
+            let may_pass = match &*error {
+                TieringError::Hot(error) => {
+                    error.is_retryable() && now.saturating_sub(start) < self.config.retry_for
+                }
+                TieringError::Cold(error) => {
+                    self.queue().cold_away = error.is_retryable().then_some(asked);
+                    error.is_retryable() && now.saturating_sub(since) < self.config.cold_wait
+                }
+            };
+            if !may_pass || self.stop.wait(backoff.next_wait()) {
                 tracing::debug!(error = %error, "a load failed");
                 return Err(error.to_string());
             }

@@ -21,7 +21,7 @@ use super::state::{Failure, Shared};
 use super::tag_list;
 use crate::hot_tier::keys;
 use crate::hot_tier::{RedisHotTier, TagInfo};
-use crate::proxy::{Outcome, TagAdmin, TagCallback, TagCommand, TagStatus};
+use crate::proxy::{KeyPlace, Outcome, TagAdmin, TagCallback, TagCommand, TagStatus};
 use crate::stop::{Stop, StoppableClock};
 
 /// Commands at a time, each with its thread.
@@ -108,6 +108,7 @@ impl Shared {
             TagCommand::Warm { tags } => self.warm(&tags).map(Outcome::Count),
             TagCommand::Evict { tag } => self.evict(&tag, wanted).map(Outcome::Count),
             TagCommand::Names { tag } => self.names(&tag).map(Outcome::Names),
+            TagCommand::Everything { from } => self.everything(from),
             TagCommand::WaitCold { limit } => self.wait_cold(limit, wanted).map(Outcome::IsDone),
         }
     }
@@ -154,6 +155,45 @@ impl Shared {
                 return Ok(names.into_iter().collect());
             }
         }
+    }
+
+    /// Lists some keys of both tiers.
+    fn everything(&self, from: KeyPlace) -> Result<Outcome, Failure> {
+        let (names, next) = match from {
+            KeyPlace::Memory {
+                is_again,
+                server,
+                cursor,
+            } => {
+                let (names, next) = self.tier.some_keys(server.as_deref(), cursor)?;
+                let next = next.map(|(server, cursor)| KeyPlace::Memory {
+                    is_again,
+                    server: Some(server),
+                    cursor,
+                });
+                (
+                    names,
+                    next.or((!is_again).then_some(KeyPlace::Rows { after: None })),
+                )
+            }
+            KeyPlace::Rows { after } => {
+                let after = after.as_ref().map(|(tag, key)| (tag.as_slice(), key.as_slice()));
+                let page = self.cold.keys_after(after, PAGE)?;
+                let last = page.last().filter(|_| page.len() == PAGE);
+                let next = match last {
+                    Some(row) => KeyPlace::Rows {
+                        after: Some((row.tag.clone(), row.key.clone())),
+                    },
+                    None => KeyPlace::Memory {
+                        is_again: true,
+                        server: None,
+                        cursor: 0,
+                    },
+                };
+                (page.into_iter().map(|row| row.key).collect(), Some(next))
+            }
+        };
+        Ok(Outcome::Everything { names, next })
     }
 
     /// Loads tags; returns how many have keys.

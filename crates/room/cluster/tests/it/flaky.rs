@@ -14,6 +14,8 @@ pub(crate) struct Flaky {
     pub(crate) cold: MemoryCold,
     pub(crate) is_down: AtomicBool,
     pub(crate) claims: AtomicU64,
+    /// Calls while it was switched off.
+    pub(crate) refusals: AtomicU64,
     /// How long a commit takes, so that much happens meanwhile.
     pub(crate) commit_time: Duration,
 }
@@ -25,6 +27,7 @@ impl Flaky {
 
     fn up(&self) -> Result<&MemoryCold, ColdError> {
         if self.is_down.load(Ordering::SeqCst) {
+            self.refusals.fetch_add(1, Ordering::SeqCst);
             return Err(ColdError::Unavailable("switched off".into()));
         }
         Ok(&self.cold)

@@ -4,7 +4,9 @@
 mod blocking;
 mod faults;
 mod forwarding;
+mod key_events;
 mod links;
+mod monitor;
 mod pubsub;
 mod redirects;
 mod rights;
@@ -12,5 +14,6 @@ mod script_rights;
 mod scripts;
 mod support;
 mod tiering;
+mod tracking;
 mod transactions;
 mod whole_server;

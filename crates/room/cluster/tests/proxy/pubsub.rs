@@ -160,3 +160,28 @@ fn a_link_that_went_silent_is_replaced() {
         matches!(listener.0.receive(), Ok(reply) if reply.items()[2] == Reply::bulk("hello"))
     });
 }
+
+#[test]
+fn a_client_that_asks_for_several_channels_hears_all_of_them() {
+    let redis = Redis::start();
+    let link = TcpProxy::start(redis.address());
+    let proxy = start(config(&format!("redis://{}", link.address())));
+    let (mut listener, mut publisher) = (connect(&proxy), connect(&proxy));
+    // So slow that the node's confirmations come one by one.
+    link.throttle(200);
+    listener.send("SUBSCRIBE ps:several:a ps:several:b ps:several:c");
+    for name in ["a", "b", "c"] {
+        assert_eq!(
+            listener.receive().items()[1],
+            Reply::bulk(format!("ps:several:{name}"))
+        );
+    }
+    link.restore();
+    for name in ["a", "b", "c"] {
+        publisher.expect(&format!("PUBLISH ps:several:{name} x"), "1");
+        assert_eq!(
+            listener.receive().items()[1],
+            Reply::bulk(format!("ps:several:{name}"))
+        );
+    }
+}

@@ -102,7 +102,6 @@ fn settings_of_the_data_are_refused_where_the_data_is_elsewhere() {
     for request in [
         "CONFIG SET maxmemory 100mb",
         "CONFIG SET maxmemory-policy allkeys-lru",
-        "CONFIG SET notify-keyspace-events KEA",
         "CONFIG SET min-replicas-to-write 1",
         "CONFIG SET appendfsync always",
         "CONFIG SET busy-reply-threshold 10",

@@ -81,11 +81,11 @@ impl FakeLoads {
     }
 }
 
-fn call(node: &mut RespClient, call: &Call) -> Reply {
+pub(crate) fn call(node: &mut RespClient, call: &Call) -> Reply {
     node.cmd(&call.words(Form::Source)).unwrap()
 }
 
-fn run_of(node: &mut RespClient) -> RunDigest {
+pub(crate) fn run_of(node: &mut RespClient) -> RunDigest {
     let mut field = |section: &str, name: &str| {
         let info = node.cmd(&["INFO", section]).unwrap().text();
         let line = info
@@ -169,6 +169,7 @@ pub(crate) fn tiered(url: &str, loads: &Arc<FakeLoads>) -> Config {
         lease: LEASE,
         margin: Duration::from_millis(50),
         allowance: Duration::from_millis(500),
+        load_wait: Duration::from_secs(5),
         loads: shared.clone(),
         accesses: shared.clone(),
         cold_keys: shared.clone(),
@@ -285,6 +286,30 @@ fn a_tag_that_cannot_be_loaded_gives_an_error_and_can_be_tried_again() {
         "-TRYAGAIN the tag cannot be loaded now: the database is down",
     );
     client.expect("GET {f}k", "nil");
+}
+
+#[test]
+fn a_load_that_does_not_end_is_waited_for_no_longer_than_allowed() {
+    let one = one_server(|mut config| {
+        config = with_long_leases(config);
+        if let Some(tiering) = &mut config.tiering {
+            tiering.load_wait = Duration::from_millis(300);
+        }
+        config
+    });
+    let held = one.loads.hold.lock().unwrap();
+    let (mut client, mut other) = (connect(&one.proxy), connect(&one.proxy));
+    let late =
+        "-TRYAGAIN the tag is not in memory and was not loaded within 300 ms: the cold tier may be away";
+    client.expect("GET {hang}k", late);
+    client.expect("SET {hang}k x", late);
+    other.expect("GET {hang}k", late);
+    assert_eq!(one.loads.count(), 1, "the load is still under way");
+    drop(held);
+    wait::until("the load has ended", LIMIT, || {
+        client.say("GET {hang}k") == Reply::Nil
+    });
+    other.expect("SET {hang}k x", "+OK");
 }
 
 #[test]

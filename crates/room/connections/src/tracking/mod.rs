@@ -184,6 +184,44 @@ impl Tracking {
         }
     }
 
+    /// Tells those who remembered a key that it changed somewhere else.
+    pub fn changed_elsewhere(&self, clients: &ClientRegistry, key: &[u8]) {
+        let Some(trackers) = self.table.take(key) else {
+            return;
+        };
+        let keys = [key];
+        let mut sender = Sender::new(clients, Invalid::Keys(&keys));
+        let wanting = trackers.iter().filter(|tracker| tracker.wants_keys());
+        wanting.for_each(|tracker| sender.send(tracker));
+    }
+
+    /// Broadcasts keys that changed somewhere else to those of the clients that `is_meant` names.
+    pub fn broadcast_elsewhere(
+        &self,
+        clients: &ClientRegistry,
+        keys: &[&[u8]],
+        is_meant: impl Fn(u64) -> bool,
+    ) {
+        for (prefix, trackers) in self.prefixes.read().iter() {
+            let under = keys.iter().filter(|key| key.starts_with(prefix));
+            let under: Vec<&[u8]> = under.copied().collect();
+            if under.is_empty() {
+                continue;
+            }
+            let mut sender = Sender::new(clients, Invalid::Keys(&under));
+            let meant = trackers.iter().filter(|(id, _)| is_meant(**id));
+            meant.for_each(|(_, tracker)| sender.send(tracker));
+        }
+    }
+
+    /// Tells those of the clients that `is_meant` names that nothing they keep is valid any more.
+    pub fn lost_elsewhere(&self, clients: &ClientRegistry, is_meant: impl Fn(u64) -> bool) {
+        let mut sender = Sender::new(clients, Invalid::Everything);
+        let trackers = self.trackers.lock();
+        let meant = trackers.iter().filter(|(id, _)| is_meant(**id));
+        meant.for_each(|(_, tracker)| sender.send(tracker));
+    }
+
     /// Forgets keys until no more than `keys_max` (0: any number) are left, `evictions_max` at most;
     /// clients that may have one of them cached are told.
     pub fn trim(&self, clients: &ClientRegistry, keys_max: usize, evictions_max: usize) {

@@ -87,8 +87,7 @@ pub(crate) static IN_FORCE: &[Setting] = &[
     )
     .on_redis(Effect::Harmless(BY_NODES)),
     // Keys that come and go.
-    special("notify-keyspace-events", special::get_notify, special::set_notify)
-        .on_redis(Effect::Refused(ON_NODES)),
+    special("notify-keyspace-events", special::get_notify, special::set_notify),
     row(
         "active-expire-effort",
         number(1, 10),

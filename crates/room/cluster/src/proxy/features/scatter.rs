@@ -10,6 +10,7 @@ use nagaya_tiering::tag::tag_of;
 
 use crate::proxy::env::Env;
 use crate::proxy::forwarder::Forwarder;
+use crate::proxy::model::Map;
 use crate::proxy::model::in_flight::{Delivery, Origin, QueuedRequest};
 use crate::proxy::model::merge::{Gather, MergeContext, MergeRule, is_no_name, parse_u64};
 use crate::proxy::model::reply::encoded;
@@ -220,12 +221,17 @@ impl Scatter {
 
     /// Deletes keys for a client that waits for the end of its tag command.
     pub(crate) fn delete(&mut self, io: &mut Forwarder, env: &Env<'_>, client: Key, names: &[Vec<u8>]) {
+        let mut by_tag: Map<&[u8], Vec<&[u8]>> = Map::default();
+        for name in names {
+            by_tag.entry(tag_of(name)).or_default().push(name);
+        }
+        let chunks = by_tag.values().flat_map(|names| names.chunks(ERASED_AT_ONCE));
+        let parts: Vec<&[&[u8]]> = chunks.collect();
         let delivery = env.delivery(Origin::TagCommand { client }, false);
-        let parts = names.chunks(ERASED_AT_ONCE);
         let gather = self.begin(delivery, MergeRule::Sum, parts.len());
-        for (part, names) in parts.enumerate() {
+        for (part, names) in parts.into_iter().enumerate() {
             let mut words: Vec<&[u8]> = vec![b"DEL"];
-            words.extend(names.iter().map(Vec::as_slice));
+            words.extend(names);
             let bytes = encoded(&words);
             let delivery = part_of(delivery, gather, part);
             io.resubmit(env, QueuedRequest { bytes, delivery });

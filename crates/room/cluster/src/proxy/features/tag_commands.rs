@@ -14,6 +14,7 @@ use nagaya_reactor::Key;
 use nagaya_resp::{ArgVec, Args, Out, parse_i64};
 use nagaya_tiering::tag::tag_of;
 
+use crate::proxy::config::Tiering;
 use crate::proxy::env::Env;
 use crate::proxy::inbox::Item;
 use crate::proxy::model::in_flight::Origin;
@@ -22,7 +23,7 @@ use crate::proxy::model::request::{Handled, Request};
 use crate::proxy::model::routes::TagCommandKind;
 use crate::proxy::model::session::{ReadPause, Session};
 use crate::proxy::model::sessions::Sessions;
-use crate::proxy::tag_admin::{ListedTag, Outcome, TagCommand, TagOrder, TagQuery, TagStatus};
+use crate::proxy::tag_admin::{KeyPlace, ListedTag, Outcome, TagCommand, TagOrder, TagQuery, TagStatus};
 
 /// Tags that are listed without a LIMIT, as many as fit a screen.
 const LISTED: usize = 20;
@@ -33,10 +34,24 @@ const SYNTAX: &str = "ERR syntax error";
 const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 const NO_COLD_TIER: &str = "ERR this engine has no cold tier";
 
-/// The keys that a client wants deleted.
+/// The keys of a tag that a client wants deleted.
 pub(crate) struct Erase {
     pub(crate) client: Key,
     pub(crate) names: Vec<Vec<u8>>,
+}
+
+/// Some keys of a client's FLUSHALL.
+pub(crate) struct Page {
+    pub(crate) client: Key,
+    pub(crate) names: Vec<Vec<u8>>,
+    /// Where the others are listed.
+    pub(crate) next: Option<KeyPlace>,
+}
+
+/// What is to be deleted before a command can end.
+pub(crate) enum Deletion {
+    Tag(Erase),
+    Page(Page),
 }
 
 /// Hands a request about tags over.
@@ -60,13 +75,26 @@ pub(crate) fn start(
             return Handled::Done;
         }
     };
+    session.pause = ReadPause::Busy;
+    ask(env, tiering, session, command);
+    Handled::Done
+}
+
+fn ask(env: &Env<'_>, tiering: &Tiering, session: &mut Session, command: TagCommand) {
     let wanted = Arc::new(());
     let (weak, inbox, client) = (Arc::downgrade(&wanted), env.inbox.clone(), session.client.id());
-    session.pause = ReadPause::Busy;
     session.tag_command = Some(wanted);
     let done = move |outcome| inbox.push(Item::TagCommand { client, outcome });
     tiering.tag_admin.ask(command, weak, Box::new(done));
-    Handled::Done
+}
+
+/// Goes on with a FLUSHALL whose last keys were deleted, or ends it; returns false if the client is gone.
+pub(crate) fn go_on(env: &Env<'_>, sessions: &mut Sessions, client: Key, next: KeyPlace) -> bool {
+    let (Some(session), Some(tiering)) = (sessions.get_mut(client), &env.shared.config.tiering) else {
+        return false;
+    };
+    ask(env, tiering, session, TagCommand::Everything { from: next });
+    true
 }
 
 /// Processes the outcome of a client's tag command. Keys that it returns are to be deleted first.
@@ -76,7 +104,7 @@ pub(crate) fn on_outcome(
     sessions: &mut Sessions,
     id: u64,
     outcome: Result<Outcome, String>,
-) -> Option<Erase> {
+) -> Option<Deletion> {
     let client = sessions.key_of(id)?;
     let session = sessions.get_mut(client)?;
     // The client may have its answer already, and wait for another command.
@@ -85,9 +113,12 @@ pub(crate) fn on_outcome(
     match outcome {
         Ok(Outcome::Names(names)) if !names.is_empty() => {
             match may_erase(executor, &mut session.client, &names) {
-                Ok(()) => return Some(Erase { client, names }),
+                Ok(()) => return Some(Deletion::Tag(Erase { client, names })),
                 Err(error) => out.error_bytes(error.to_string().as_bytes()),
             }
+        }
+        Ok(Outcome::Everything { names, next }) => {
+            return Some(Deletion::Page(Page { client, names, next }));
         }
         Ok(Outcome::Names(_)) => out.int(0),
         Ok(Outcome::Count(count)) => out.int(count as i64),
@@ -133,6 +164,15 @@ fn parse(kind: TagCommandKind, args: &Args<'_>) -> Result<TagCommand, &'static s
         TagCommandKind::Status => TagCommand::Status { tag: tag() },
         TagCommandKind::Evict => TagCommand::Evict { tag: tag() },
         TagCommandKind::Erase => TagCommand::Names { tag: tag() },
+        TagCommandKind::Flush => {
+            let is_mode =
+                |word: &[u8]| word.eq_ignore_ascii_case(b"SYNC") || word.eq_ignore_ascii_case(b"ASYNC");
+            if args.len() > 2 || args.get(1).is_some_and(|word| !is_mode(word)) {
+                return Err(SYNTAX);
+            }
+            let from = KeyPlace::FIRST;
+            TagCommand::Everything { from }
+        }
         TagCommandKind::Warm => TagCommand::Warm {
             tags: args.iter().skip(1).map(|tag| tag_of(tag).to_vec()).collect(),
         },
@@ -262,6 +302,21 @@ mod tests {
             read(TagCommandKind::Warm, "room.warm u7 x{b}"),
             Ok(TagCommand::Warm { tags })
         );
+    }
+
+    #[test]
+    fn flushes_take_one_word_that_changes_nothing() {
+        let from = KeyPlace::FIRST;
+        for line in ["flushall", "flushdb async", "flushall Sync"] {
+            let from = from.clone();
+            assert_eq!(
+                read(TagCommandKind::Flush, line),
+                Ok(TagCommand::Everything { from })
+            );
+        }
+        for line in ["flushall now", "flushall sync async"] {
+            assert_eq!(read(TagCommandKind::Flush, line), Err(SYNTAX));
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ impl Leases {
             return self.forget(env, key);
         }
         tag.state = TagState::Loading;
+        let give_up_us = tag.waiting_since_us + self.load_wait_us;
         env.shared.metrics.loads.add(1);
         let callback = LoadCallback {
             inbox: env.inbox.clone(),
@@ -33,6 +34,7 @@ impl Leases {
         if let Some(tiering) = &env.shared.config.tiering {
             tiering.loads.load(&tag.name, Box::new(done));
         }
+        self.look_at(key, give_up_us);
     }
 
     /// Processes the end of a load: the tag is touched again, or its commands fail.
@@ -80,7 +82,19 @@ impl Leases {
         let is_hopeless = !tag.waiting.is_empty() && tag.waiting_since_us + retry_us < env.now_us;
         match tag.state {
             // The end of what is under way leads back to the tag.
-            TagState::Touching | TagState::Loading => {}
+            TagState::Touching => {}
+            TagState::Loading if tag.waiting.is_empty() => {}
+            TagState::Loading => {
+                let give_up_us = tag.waiting_since_us + self.load_wait_us;
+                if give_up_us > env.now_us {
+                    return self.look_at(key, give_up_us);
+                }
+                let waited_ms = self.load_wait_us / 1000;
+                let text = format!(
+                    "TRYAGAIN the tag is not in memory and was not loaded within {waited_ms} ms: the cold tier may be away"
+                );
+                self.fail_waiting(key, &text);
+            }
             TagState::TouchLater if is_hopeless => {
                 tag.state = TagState::Idle;
                 self.fail_waiting(key, "TRYAGAIN the tag's node does not grant it now");

@@ -19,6 +19,7 @@ pub(crate) struct Leases {
     pub(super) lease_us: u64,
     pub(super) margin_us: u64,
     pub(super) allowance_us: u64,
+    pub(super) load_wait_us: u64,
     pub(super) by_name: Map<Box<[u8]>, Key>,
     pub(super) tags: Slab<Box<Tag>>,
     /// Tags to be touched at the end of the turn.
@@ -43,7 +44,7 @@ pub(super) struct Tag {
     pub(super) epoch: u64,
     pub(super) lease_end_us: u64,
     pub(super) state: TagState,
-    /// Keys that were registered under this lease, with the connections that carried it: 1 RESP2, 2 RESP3.
+    /// Keys that were registered under this lease, with a bit for each shared connection that carried it.
     pub(super) registered: Map<Box<[u8]>, u8>,
     pub(super) waiting: VecDeque<Pending>,
     pub(super) is_read: bool,
@@ -101,6 +102,7 @@ impl Leases {
             lease_us: tiering.lease.as_micros() as u64,
             margin_us: tiering.margin.as_micros() as u64,
             allowance_us: tiering.allowance.as_micros() as u64,
+            load_wait_us: tiering.load_wait.as_micros() as u64,
             by_name: Map::default(),
             tags: Slab::default(),
             wanted: Vec::new(),
@@ -134,11 +136,15 @@ impl Leases {
             && owner == Some(tag.node)
             && upstream.nodes.list[tag.node].epoch == tag.epoch;
         if !is_valid || !tag.waiting.is_empty() {
-            if tag.waiting.is_empty() {
+            let is_first = tag.waiting.is_empty();
+            if is_first {
                 tag.waiting_since_us = env.now_us;
             }
             tag.waiting.push_back(pending());
             env.shared.metrics.waits.add(1);
+            if is_first && tag.state == TagState::Loading {
+                self.look_at(key, env.now_us + self.load_wait_us);
+            }
             self.want_touch(key);
             return None;
         }
@@ -232,7 +238,7 @@ impl Leases {
         target: &Target<'_>,
     ) {
         let carried_by = match upstream.purpose_of(connection) {
-            Some(Purpose::Shared { resp3 }) => 1 << u8::from(resp3),
+            Some(Purpose::Shared(lane)) => 1 << lane.number(),
             // A client's own connection carried no registration of others.
             _ => 0,
         };

@@ -12,7 +12,7 @@ use crate::hot_tier::run::RunDigest;
 use crate::hot_tier::scripts::{self, Form};
 use crate::proxy::env::Env;
 use crate::proxy::model::Map;
-use crate::proxy::model::in_flight::Origin;
+use crate::proxy::model::in_flight::{Lane, Origin};
 use crate::proxy::model::reply::{bulk, encoded, info_field, run_digest};
 use crate::proxy::upstream::Upstream;
 
@@ -196,7 +196,7 @@ impl Leases {
 
 /// Loads the scripts of the protocol into a node again.
 fn reload_scripts(upstream: &mut Upstream, env: &Env<'_>, node: usize) {
-    let Some(connection) = upstream.shared_connection(env, node, false) else {
+    let Some(connection) = upstream.shared_connection(env, node, Lane::default()) else {
         return;
     };
     for script in scripts::all() {

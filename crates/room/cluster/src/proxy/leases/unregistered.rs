@@ -11,7 +11,7 @@ use nagaya_resp::{Limits, Parsed, RequestParser};
 use super::Leases;
 use crate::hot_tier::scripts::{self, Form};
 use crate::proxy::env::Env;
-use crate::proxy::model::in_flight::{Delivery, InFlight, Origin};
+use crate::proxy::model::in_flight::{Delivery, InFlight, Lane, Origin};
 use crate::proxy::model::outbox::Outbox;
 use crate::proxy::model::target::Writes;
 use crate::proxy::upstream::Upstream;
@@ -114,7 +114,8 @@ impl Leases {
             return ReplyCheck::Fail(UNKNOWN);
         };
         let node = in_flight.slot.and_then(|slot| upstream.nodes.owner(slot));
-        let Some(connection) = node.and_then(|node| upstream.shared_connection(env, node, false)) else {
+        let Some(connection) = node.and_then(|node| upstream.shared_connection(env, node, Lane::default()))
+        else {
             return ReplyCheck::Fail(UNKNOWN);
         };
         let parked = self.parked.insert(Parked {

@@ -31,18 +31,51 @@ pub(crate) enum Origin {
     Discard,
 }
 
+/// Which of the connections to a node that clients share carries a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lane {
+    pub(crate) resp3: bool,
+    /// The node remembers what is read on it, and tells when it changes.
+    pub(crate) is_tracked: bool,
+}
+
+impl Lane {
+    /// How many there are.
+    pub(crate) const COUNT: usize = 4;
+    /// The connection on which nodes tell of changed keys, of reads on either tracked one.
+    pub(crate) const TELLING: Lane = Lane {
+        resp3: true,
+        is_tracked: true,
+    };
+
+    pub(crate) fn number(self) -> usize {
+        usize::from(self.resp3) + 2 * usize::from(self.is_tracked)
+    }
+}
+
 /// What stays the same when a request is sent again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     pub(crate) origin: Origin,
     /// The client uses RESP3, so the connection must.
     pub(crate) resp3: bool,
+    /// The client wants to be told when what it reads changes.
+    pub(crate) is_tracked: bool,
     pub(crate) attempts: u8,
     /// Until when it is retried.
     pub(crate) give_up_us: u64,
 }
 
 impl Delivery {
+    /// Returns which shared connection carries the request.
+    #[inline]
+    pub(crate) fn lane(self) -> Lane {
+        Lane {
+            resp3: self.resp3,
+            is_tracked: self.is_tracked,
+        }
+    }
+
     /// Returns the delivery of a request that is sent once more.
     pub(crate) fn next_attempt(self) -> Delivery {
         Delivery {

@@ -233,6 +233,7 @@ mod tests {
         let delivery = Delivery {
             origin: Origin::Discard,
             resp3: false,
+            is_tracked: false,
             attempts: 0,
             give_up_us: 0,
         };

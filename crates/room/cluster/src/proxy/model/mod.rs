@@ -5,6 +5,7 @@
 pub(crate) mod client_state;
 pub(crate) mod in_flight;
 pub(crate) mod key_count;
+pub(crate) mod key_event;
 pub(crate) mod layout;
 pub(crate) mod listeners;
 pub(crate) mod merge;

@@ -27,6 +27,10 @@ pub(crate) enum Route {
     /// Answer it here once all earlier requests are answered: it changes the connection's state.
     HereInTurn,
     Blocking,
+    /// CONFIG GET and SET: some settings are those of the nodes.
+    Settings,
+    /// CLIENT TRACKING: answer it as [`Route::HereInTurn`], and let nodes tell of changed keys.
+    Tracking,
     /// WAIT: ask the nodes that the client has written to.
     Replicas,
     Multi,
@@ -80,6 +84,8 @@ pub(crate) enum TagCommandKind {
     Warm,
     Evict,
     Erase,
+    /// FLUSHALL, FLUSHDB.
+    Flush,
     WaitCold,
 }
 
@@ -99,8 +105,6 @@ pub(crate) enum NodeMerge {
     AnyName,
 }
 
-const NEVER_EMPTIED: &str =
-    "ERR the data of all clients cannot be emptied through this server: delete the keys instead";
 const NOT_HERE: &str = "ERR this command is not available through this server";
 
 const NAMED: &[(&str, Route)] = &[
@@ -150,21 +154,17 @@ const NAMED: &[(&str, Route)] = &[
     ("sunsubscribe", Route::Unsubscribe),
     ("quit", Route::Quit),
     ("reset", Route::Reset),
-    ("flushall", Route::Refused(NEVER_EMPTIED)),
-    ("flushdb", Route::Refused(NEVER_EMPTIED)),
+    ("flushall", Route::Tags(TagCommandKind::Flush)),
+    ("flushdb", Route::Tags(TagCommandKind::Flush)),
     ("swapdb", Route::Refused("ERR there is only one database here")),
     ("move", Route::Refused("ERR there is only one database here")),
-    (
-        "client|tracking",
-        Route::Refused("ERR client tracking is not available through this server"),
-    ),
-    (
-        "client|caching",
-        Route::Refused("ERR client tracking is not available through this server"),
-    ),
+    ("client|tracking", Route::Tracking),
+    ("client|caching", Route::HereInTurn),
+    ("config|get", Route::Settings),
+    ("config|set", Route::Settings),
     ("client|pause", Route::Refused(NOT_HERE)),
     ("client|unblock", Route::Refused(NOT_HERE)),
-    ("monitor", Route::Refused(NOT_HERE)),
+    ("monitor", Route::HereInTurn),
     ("migrate", Route::Refused(NOT_HERE)),
     ("wait", Route::Replicas),
     ("shutdown", Route::Refused(NOT_HERE)),
@@ -251,7 +251,6 @@ mod tests {
             "auth",
             "client|list",
             "command|docs",
-            "config|get",
             "select",
             "acl|list",
         ] {

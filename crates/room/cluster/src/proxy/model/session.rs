@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use nagaya_exec::session::Session as ExecSession;
+use nagaya_exec::session::tracking::Mode;
 use nagaya_reactor::{Key, Transport};
 use nagaya_resp::{Out, Proto, RequestParser};
 
@@ -118,6 +119,11 @@ impl Session {
         Delivery {
             origin: Origin::Client { client, place },
             resp3: self.client.proto() == Proto::Resp3,
+            is_tracked: self
+                .client
+                .tracking
+                .as_ref()
+                .is_some_and(|tracking| tracking.mode != Mode::Broadcast),
             attempts: 0,
             give_up_us,
         }

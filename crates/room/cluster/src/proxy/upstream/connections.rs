@@ -1,21 +1,13 @@
 //! Opens connections to nodes, shares and closes them.
 
-use std::collections::VecDeque;
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use nagaya_reactor::{Interest, Key};
 
-use nagaya_reactor::{Interest, Key, Transport};
-use nagaya_resp::encode_request;
-use rustls::ClientConnection;
-
-use super::node_connection::{Handshake, HandshakeStep, NodeConnection, Purpose, State};
+use super::handshake::{TOLD_ELSEWHERE, connect, handshake, is_locked_out};
+use super::node_connection::{HandshakeStep, NodeConnection, Purpose, State};
 use super::{Upstream, UpstreamEvent};
-use crate::hot_tier::scripts;
-use crate::proxy::env::{Env, Shared};
-use crate::proxy::model::in_flight::{InFlight, Origin, Pending};
-use crate::proxy::model::layout::NodeInfo;
-use crate::proxy::model::reply::{info_field, run_digest};
+use crate::proxy::env::Env;
+use crate::proxy::model::in_flight::{InFlight, Lane, Origin, Pending};
+use crate::proxy::model::reply::{info_field, int, run_digest};
 
 /// The first pause after a connection could not be opened; it doubles up to the longest, which is short
 /// enough to notice a restarted node at once.
@@ -24,23 +16,31 @@ const RETRY_LONGEST_US: u64 = 500_000;
 /// Free connections for single clients that are kept per node and protocol: enough for a few clients that
 /// block again and again.
 const IDLE_MAX: usize = 16;
-/// The name of our connections in CLIENT LIST on the servers.
-const NAME: &[u8] = b"nagaya-room";
 
 impl Upstream {
     /// Returns the connection to a node that all clients share. It is opened if necessary; none while the
     /// node cannot be reached.
     #[inline]
-    pub(crate) fn shared_connection(&mut self, env: &Env<'_>, node: usize, resp3: bool) -> Option<Key> {
-        match self.nodes.list[node].shared[usize::from(resp3)] {
+    pub(crate) fn shared_connection(&mut self, env: &Env<'_>, node: usize, lane: Lane) -> Option<Key> {
+        match self.nodes.list[node].shared[lane.number()] {
             Some(key) => Some(key),
-            None => self.open(env, node, Purpose::Shared { resp3 }),
+            None => self.open_shared(env, node, lane),
         }
+    }
+
+    fn open_shared(&mut self, env: &Env<'_>, node: usize, lane: Lane) -> Option<Key> {
+        let is_told_elsewhere = lane.is_tracked && lane != Lane::TELLING;
+        if is_told_elsewhere && self.nodes.list[node].telling_id.is_none() {
+            // In RESP2 the node has to be told which connection gets the messages.
+            self.shared_connection(env, node, Lane::TELLING);
+            return None;
+        }
+        self.open(env, node, Purpose::Shared(lane))
     }
 
     /// Returns the shared RESP2 connection to a node, opened if necessary, once its handshake is over.
     pub(crate) fn ready_connection(&mut self, env: &Env<'_>, node: usize) -> Option<Key> {
-        let key = self.shared_connection(env, node, false)?;
+        let key = self.shared_connection(env, node, Lane::default())?;
         let connection = self.connections.get(key)?;
         (connection.state == State::Ready).then_some(key)
     }
@@ -69,6 +69,11 @@ impl Upstream {
     /// Returns a connection for messages of channels.
     pub(crate) fn pubsub_connection(&mut self, env: &Env<'_>, node: usize) -> Option<Key> {
         self.open(env, node, Purpose::PubSub)
+    }
+
+    /// Returns a connection for messages about every key that changes.
+    pub(crate) fn broadcast_connection(&mut self, env: &Env<'_>, node: usize) -> Option<Key> {
+        self.open(env, node, Purpose::Broadcast)
     }
 
     /// Keeps a connection that its client does not need any more.
@@ -132,11 +137,11 @@ impl Upstream {
             return None;
         }
         shared.metrics.connects.add(1);
-        let handshake = handshake(env, purpose);
+        let handshake = handshake(env, purpose, self.nodes.list[number].telling_id);
         let connection = NodeConnection::new(transport, number, purpose, handshake, env.now_us);
         self.connections.put(key, Box::new(connection));
-        if let Purpose::Shared { resp3 } = purpose {
-            self.nodes.list[number].shared[usize::from(resp3)] = Some(key);
+        if let Purpose::Shared(lane) = purpose {
+            self.nodes.list[number].shared[lane.number()] = Some(key);
         }
         self.mark(key);
         Some(key)
@@ -151,6 +156,7 @@ impl Upstream {
             return false;
         };
         let (number, is_done) = (connection.node, connection.handshake_steps.is_empty());
+        let purpose = connection.purpose;
         if is_done {
             connection.state = State::Ready;
             connection.ready_us = env.now_us;
@@ -169,11 +175,12 @@ impl Upstream {
                 let replication_id = info_field(reply, "master_replid").unwrap_or_default();
                 node.run = Some(run_digest(&node.run_id, replication_id));
             }
+            HandshakeStep::ClientId => node.telling_id = int(reply),
         }
         if is_done {
             node.failures = 0;
             self.mark(key);
-            self.events.push_back(UpstreamEvent::Ready);
+            self.events.push_back(UpstreamEvent::Ready { purpose });
         }
         true
     }
@@ -193,8 +200,13 @@ impl Upstream {
         }
         let was_idle = matches!(connection.purpose, Purpose::Dedicated { client: None, .. });
         node.epoch += u64::from(!was_idle);
-        if connection.purpose == (Purpose::Shared { resp3: false }) {
+        if connection.purpose == Purpose::Shared(Lane::default()) {
             node.run = None;
+        }
+        let mut told_here = None;
+        if connection.purpose == Purpose::Shared(Lane::TELLING) {
+            node.telling_id = None;
+            told_here = node.shared[TOLD_ELSEWHERE.number()];
         }
         if connection.state == State::Handshake {
             self.could_not_connect(env, number, reason);
@@ -224,6 +236,9 @@ impl Upstream {
             node,
             purpose,
         });
+        if let Some(told_here) = told_here {
+            self.lose(env, told_here, "the connection that tells of its reads is gone");
+        }
     }
 
     /// Puts requests off that were not written, in their order.
@@ -256,10 +271,10 @@ impl Upstream {
         purpose: Purpose,
     ) {
         match purpose {
-            Purpose::Shared { .. } => {
+            Purpose::Shared(_) => {
                 self.delay_pending(env, Pending::Transaction(transaction), in_flight.slot);
             }
-            Purpose::Dedicated { .. } | Purpose::PubSub => {
+            Purpose::Dedicated { .. } | Purpose::PubSub | Purpose::Broadcast => {
                 self.events.push_back(UpstreamEvent::Unsent { transaction });
             }
         }
@@ -369,111 +384,6 @@ impl Upstream {
         tracing::debug!(node = node.info.name, reason, "could not connect to a node");
         env.shared.refresher.ask();
     }
-
-    /// Gives up connections whose replies or whose handshakes take too long.
-    pub(crate) fn check_deadlines(&mut self, env: &Env<'_>) {
-        let reply_us = env.shared.config.reply_limit.as_micros() as u64;
-        let connect_us = env.shared.config.connect_limit.as_micros() as u64;
-        for key in self.connections.keys() {
-            let Some(connection) = self.connections.get(key) else {
-                continue;
-            };
-            let is_late = match (connection.state, connection.in_flight.front()) {
-                (State::Handshake, _) => connection.opened_us + connect_us < env.now_us,
-                (State::Ready, None) => false,
-                // A blocking command waits on purpose and has a deadline of its own.
-                (State::Ready, Some(first)) if matches!(first.delivery.origin, Origin::Blocked { .. }) => {
-                    false
-                }
-                (State::Ready, Some(first)) => {
-                    first.queued_us.max(connection.ready_us) + reply_us < env.now_us
-                }
-            };
-            if is_late {
-                self.lose(env, key, "no answer in time");
-            }
-        }
-        let nodes = self.nodes.list.iter();
-        let open = nodes.filter(|node| node.shared[0].is_some()).count();
-        env.shared.open_nodes.store(open, Ordering::Relaxed);
-    }
-
-    /// Pings a Pub/Sub connection that has been silent for this long, and gives it up without an answer.
-    pub(crate) fn check_silence(&mut self, env: &Env<'_>, key: Key, silence_us: u64) {
-        let reply_us = env.shared.config.reply_limit.as_micros() as u64;
-        let Some(connection) = self.connections.get_mut(key) else {
-            return;
-        };
-        if connection.state != State::Ready || connection.heard_us + silence_us > env.now_us {
-            return;
-        }
-        if connection.pinged_us <= connection.heard_us {
-            connection.pinged_us = env.now_us;
-            let mut bytes = Vec::new();
-            encode_request(&[b"PING"], &mut bytes);
-            self.send_raw(key, &bytes);
-        } else if connection.pinged_us + reply_us < env.now_us {
-            self.lose(env, key, "no answer in time");
-        }
-    }
-}
-
-/// Begins to connect to a node.
-fn connect(shared: &Shared, node: &NodeInfo) -> io::Result<Transport> {
-    let tls = match &shared.tls {
-        None => None,
-        Some(config) => {
-            let name = nagaya_net::tls::server_name(&node.host).map_err(io::Error::other)?;
-            Some(ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?)
-        }
-    };
-    Transport::connecting(&node.address, tls, shared.unacknowledged_limit())
-}
-
-/// Returns the requests that begin a connection, and how their replies are used.
-fn handshake(env: &Env<'_>, purpose: Purpose) -> Handshake {
-    let (mut bytes, mut steps) = (Vec::new(), VecDeque::new());
-    let url = &env.shared.config.redis;
-    let mut add = |step, words: &[&[u8]]| {
-        encode_request(words, &mut bytes);
-        steps.push_back(step);
-    };
-    if let Some(password) = &url.password {
-        let password = password.reveal().as_bytes();
-        match &url.user {
-            Some(user) => add(HandshakeStep::Required, &[b"AUTH", user.as_bytes(), password]),
-            None => add(HandshakeStep::Required, &[b"AUTH", password]),
-        }
-    }
-    let resp3 = matches!(
-        purpose,
-        Purpose::Shared { resp3: true } | Purpose::Dedicated { resp3: true, .. }
-    );
-    if resp3 {
-        add(HandshakeStep::Required, &[b"HELLO", b"3"]);
-    }
-    if url.db != 0 {
-        add(
-            HandshakeStep::Required,
-            &[b"SELECT", url.db.to_string().as_bytes()],
-        );
-    }
-    if env.has_tiers() && purpose != Purpose::PubSub {
-        for script in scripts::all() {
-            if matches!(script.name, "touch" | "register") {
-                add(
-                    HandshakeStep::Optional,
-                    &[b"SCRIPT", b"LOAD", script.source.as_bytes()],
-                );
-            }
-        }
-        if purpose == (Purpose::Shared { resp3: false }) {
-            add(HandshakeStep::RunId, &[b"INFO", b"server"]);
-            add(HandshakeStep::ReplicationId, &[b"INFO", b"replication"]);
-        }
-    }
-    add(HandshakeStep::Optional, &[b"CLIENT", b"SETNAME", NAME]);
-    (bytes, steps)
 }
 
 /// Returns the transactions that unwritten requests belong to.
@@ -487,10 +397,4 @@ fn transactions_of(unwritten: &[(InFlight, Vec<u8>)]) -> Vec<Key> {
         .collect();
     transactions.dedup();
     transactions
-}
-
-/// Returns whether a node will run no command of ours.
-fn is_locked_out(reply: &[u8]) -> bool {
-    let refusals: [&[u8]; 3] = [b"-ERR max number of clients", b"-NOAUTH", b"-DENIED"];
-    refusals.iter().any(|text| reply.starts_with(text))
 }

@@ -2,11 +2,13 @@
 //! have to wait for a slot.
 //!
 //! Suggested reading order: [`nodes`] is the map of slots, [`node_connection`] one connection,
-//! [`connections`] opens and loses them, [`transfer`] sends requests and reads replies, [`slot_queue`]
+//! [`connections`] opens and loses them, beginning with [`handshake`], [`deadlines`] gives up slow ones, [`transfer`] sends requests and reads replies, [`slot_queue`]
 //! keeps the order of what has to wait. What concerns the parts above is reported as [`UpstreamEvent`]s:
 //! nothing here calls them.
 
 mod connections;
+mod deadlines;
+mod handshake;
 mod node_connection;
 mod nodes;
 mod slot_queue;
@@ -30,9 +32,11 @@ pub(crate) enum UpstreamEvent {
     /// A request was given up; its receiver gets this error.
     Failed { origin: Origin, text: String },
     /// A connection can be used.
-    Ready,
-    /// Slots have other owners.
+    Ready { purpose: Purpose },
+    /// The layout was read.
     LayoutChanged,
+    /// Slots have other owners than before.
+    SlotsMoved,
     /// A connection is gone, and with it what was attached to it.
     Lost {
         connection: Key,

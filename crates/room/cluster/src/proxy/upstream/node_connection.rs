@@ -10,7 +10,7 @@ use std::io::ErrorKind;
 use nagaya_reactor::{Key, Transport};
 use nagaya_resp::{FrameError, FrameScanner};
 
-use crate::proxy::model::in_flight::InFlight;
+use crate::proxy::model::in_flight::{InFlight, Lane};
 
 /// Bytes of answered requests that may stay at the front: moving the rest costs more than they do.
 const COMPACT_BYTES: usize = 256 << 10;
@@ -18,12 +18,14 @@ const COMPACT_BYTES: usize = 256 << 10;
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Requests of all clients, in RESP3 or RESP2.
-    Shared { resp3: bool },
+    /// Requests of all clients.
+    Shared(Lane),
     /// One client's blocking command or WATCH. Without a client it is idle and can be reused.
     Dedicated { client: Option<Key>, resp3: bool },
     /// Messages of channels.
     PubSub,
+    /// Messages about every key that changes.
+    Broadcast,
 }
 
 /// A request of the handshake; the steps differ in what their replies mean.
@@ -37,6 +39,8 @@ pub(super) enum HandshakeStep {
     RunId,
     /// `INFO replication`, the second half.
     ReplicationId,
+    /// CLIENT ID, by which other connections name this one.
+    ClientId,
 }
 
 /// The state of a connection.
@@ -60,7 +64,7 @@ pub(super) struct NodeConnection {
     pub(super) ready_us: u64,
     /// When bytes last arrived.
     pub(super) heard_us: u64,
-    /// When the node was last asked whether it is alive (Pub/Sub only).
+    /// When the node was last asked whether it is alive, where only it speaks.
     pub(super) pinged_us: u64,
     /// The bytes that are written before any request.
     handshake: Vec<u8>,

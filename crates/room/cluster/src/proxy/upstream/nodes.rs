@@ -8,6 +8,7 @@ use super::{Upstream, UpstreamEvent};
 use crate::hot_tier::run::RunDigest;
 use crate::proxy::env::Env;
 use crate::proxy::model::Map;
+use crate::proxy::model::in_flight::Lane;
 use crate::proxy::model::layout::{Layout, NodeInfo, SLOTS};
 
 /// Marks a slot without a known owner.
@@ -16,8 +17,10 @@ const NO_OWNER: u16 = u16::MAX;
 /// One node.
 pub(crate) struct Node {
     pub(crate) info: NodeInfo,
-    /// The connections that all clients share: RESP2, RESP3.
-    pub(super) shared: [Option<Key>; 2],
+    /// The connections that clients share, by the numbers of their lanes.
+    pub(super) shared: [Option<Key>; Lane::COUNT],
+    /// The node's name for the connection on which it tells of changed keys, while that is open.
+    pub(super) telling_id: Option<i64>,
     /// Connections for single clients that are free, in RESP2 and RESP3.
     pub(super) idle: [Vec<Key>; 2],
     /// Grows when a connection to the node is lost. Leases of earlier epochs are over.
@@ -87,7 +90,8 @@ impl Nodes {
         }
         self.list.push(Node {
             info: info.clone(),
-            shared: [None; 2],
+            shared: [None; Lane::COUNT],
+            telling_id: None,
             idle: [Vec::new(), Vec::new()],
             epoch: 0,
             run: None,
@@ -152,6 +156,7 @@ impl Upstream {
         self.nodes.layout_error = None;
         let numbers: Vec<usize> = layout.nodes.iter().map(|info| self.nodes.number(info)).collect();
         let mut owner = vec![NO_OWNER; SLOTS];
+        let mut has_moved = false;
         for &(first, last, node) in &layout.ranges {
             owner[usize::from(first)..=usize::from(last)].fill(numbers[node] as u16);
         }
@@ -159,7 +164,11 @@ impl Upstream {
             let old = self.nodes.owner[slot];
             if old != new && old != NO_OWNER {
                 self.hold_slot(slot as u16, usize::from(old));
+                has_moved = true;
             }
+        }
+        if has_moved {
+            self.events.push_back(UpstreamEvent::SlotsMoved);
         }
         self.nodes.owner = owner.into_boxed_slice();
         self.nodes.set_primaries(layout, &numbers);

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use nagaya_reactor::Key;
 
-use super::Upstream;
+use super::{Upstream, UpstreamEvent};
 use crate::proxy::env::Env;
 use crate::proxy::model::Map;
 use crate::proxy::model::in_flight::{Delivery, Pending, QueuedRequest};
@@ -61,6 +61,7 @@ impl Upstream {
         if self.nodes.owner(slot) != Some(target) {
             self.hold_slot(slot, former);
             self.nodes.set_owner(slot, target);
+            self.events.push_back(UpstreamEvent::SlotsMoved);
         }
     }
 
@@ -192,7 +193,7 @@ mod tests {
     use super::*;
     use crate::proxy::env::{Shared, testing};
     use crate::proxy::inbox::Inbox;
-    use crate::proxy::model::in_flight::Origin;
+    use crate::proxy::model::in_flight::{Lane, Origin};
     use crate::proxy::model::layout::{Layout, NodeInfo, SLOTS};
     use crate::proxy::upstream::UpstreamEvent;
 
@@ -249,7 +250,7 @@ mod tests {
         fn send(&mut self, origin: Origin, bytes: &[u8]) {
             self.with(|upstream, env| {
                 let node = upstream.nodes.owner(SLOT).unwrap();
-                let connection = upstream.shared_connection(env, node, false).unwrap();
+                let connection = upstream.shared_connection(env, node, Lane::default()).unwrap();
                 let in_flight = env.in_flight(env.delivery(origin, false), Some(SLOT));
                 upstream.send(env, connection, bytes, in_flight);
             });
@@ -259,7 +260,7 @@ mod tests {
         fn lose(&mut self) {
             self.with(|upstream, env| {
                 let node = upstream.nodes.owner(SLOT).unwrap();
-                let connection = upstream.shared_connection(env, node, false).unwrap();
+                let connection = upstream.shared_connection(env, node, Lane::default()).unwrap();
                 upstream.lose(env, connection, "test");
             });
         }
@@ -334,7 +335,7 @@ mod tests {
         let mut bench = Bench::new();
         let (client, _) = keys();
         bench.send(request_of(client), b"first");
-        let former = bench.with(|upstream, env| upstream.shared_connection(env, 0, false).unwrap());
+        let former = bench.with(|upstream, env| upstream.shared_connection(env, 0, Lane::default()).unwrap());
         bench.move_slots_to(1);
         assert!(bench.waits(client, b"second"));
         assert_eq!(bench.released(), [""; 0]);

@@ -7,14 +7,14 @@ use nagaya_reactor::Key;
 use super::Upstream;
 use super::node_connection::{Purpose, State};
 use crate::proxy::env::Env;
-use crate::proxy::model::in_flight::{Delivery, InFlight, Origin, Pending};
+use crate::proxy::model::in_flight::{Delivery, InFlight, Lane, Origin, Pending};
 
 /// A reply that a node sent, lent from the buffer it was read into.
 pub(crate) enum NodeReply<'b> {
     /// The reply to a request.
     Reply(InFlight, &'b [u8]),
-    /// A message or confirmation on a Pub/Sub connection.
-    Message(&'b [u8]),
+    /// A message of a node, or a confirmation on a Pub/Sub connection.
+    Message(Purpose, &'b [u8]),
 }
 
 /// What a read from a connection brought.
@@ -59,7 +59,7 @@ impl Upstream {
             give_up_us: 0,
             ..delivery
         };
-        match self.shared_connection(env, node, delivery.resp3) {
+        match self.shared_connection(env, node, delivery.lane()) {
             Some(connection) => self.send(env, connection, bytes, env.in_flight(delivery, None)),
             None => {
                 let name = self.nodes.name(node);
@@ -159,11 +159,15 @@ impl Upstream {
                 }
                 continue;
             }
-            if connection.purpose == Purpose::PubSub {
-                return Some(NodeReply::Message(reply));
+            if matches!(connection.purpose, Purpose::PubSub | Purpose::Broadcast) {
+                return Some(NodeReply::Message(connection.purpose, reply));
             }
-            if matches!(reply[0], b'>' | b'|') {
-                continue;
+            match reply[0] {
+                b'>' if connection.purpose == Purpose::Shared(Lane::TELLING) => {
+                    return Some(NodeReply::Message(connection.purpose, reply));
+                }
+                b'>' | b'|' => continue,
+                _ => {}
             }
             match connection.next_answered() {
                 Some(in_flight) => return Some(NodeReply::Reply(in_flight, reply)),

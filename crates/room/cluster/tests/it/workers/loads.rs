@@ -47,12 +47,65 @@ fn a_cold_tier_that_is_down_is_told_at_once_and_comes_back() {
     let redis = Redis::start();
     let bench = Bench::open(&redis.url());
     let cold = Arc::new(Flaky::default());
-    let pool = pool(&bench, &cold, LoadConfig::default());
+    let config = LoadConfig {
+        cold_wait: Duration::ZERO,
+        ..LoadConfig::default()
+    };
+    let pool = pool(&bench, &cold, config);
     cold.set_down(true);
     let ended = order(&pool, b"u").recv_timeout(PATIENCE).unwrap();
     assert_eq!(ended, Err("the cold tier does not answer".into()));
     cold.set_down(false);
     assert_eq!(order(&pool, b"u").recv_timeout(PATIENCE).unwrap(), Ok(()));
+}
+
+#[test]
+fn a_cold_tier_that_comes_back_in_time_is_waited_for() {
+    let redis = Redis::start();
+    let bench = Bench::open(&redis.url());
+    let cold = Arc::new(Flaky::default());
+    let config = LoadConfig {
+        cold_wait: PATIENCE,
+        ..LoadConfig::default()
+    };
+    let pool = pool(&bench, &cold, config);
+    cold.set_down(true);
+    let waiting: Vec<_> = (0..100)
+        .map(|number| order(&pool, format!("u{number}").as_bytes()))
+        .collect();
+    assert!(
+        waiting[0].recv_timeout(Duration::from_millis(200)).is_err(),
+        "it waits"
+    );
+    cold.set_down(false);
+    for ended in waiting {
+        assert_eq!(ended.recv_timeout(PATIENCE).unwrap(), Ok(()));
+    }
+}
+
+#[test]
+fn a_queue_that_waited_for_the_cold_tier_is_not_tried_one_by_one() {
+    let redis = Redis::start();
+    let bench = Bench::open(&redis.url());
+    let cold = Arc::new(Flaky::default());
+    let config = LoadConfig {
+        threads: 1,
+        cold_wait: Duration::from_millis(300),
+        ..LoadConfig::default()
+    };
+    let pool = pool(&bench, &cold, config);
+    cold.set_down(true);
+    let waiting: Vec<_> = (0..50)
+        .map(|number| order(&pool, format!("u{number}").as_bytes()))
+        .collect();
+    for ended in &waiting {
+        let ended = ended.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(ended, Err("the cold tier does not answer".into()));
+    }
+    let tries = cold.refusals.load(Ordering::SeqCst);
+    assert!(tries < 50, "{tries} tries for 50 tags that waited long enough");
+    cold.set_down(false);
+    assert_eq!(order(&pool, b"u1").recv_timeout(PATIENCE).unwrap(), Ok(()));
 }
 
 #[test]
@@ -91,6 +144,7 @@ fn orders_beyond_the_bound_are_refused_and_those_left_at_the_end_are_told() {
         threads: 1,
         waiting_max: 2,
         retry_for: PATIENCE,
+        ..LoadConfig::default()
     };
     let pool = pool(&bench, &cold, config);
     redis.kill9();

@@ -66,6 +66,7 @@ impl Setup {
                 lease: LIMITS.lease,
                 margin: LIMITS.lease / 10,
                 allowance: LIMITS.allowance,
+                load_wait: Duration::from_secs(5),
                 loads,
                 accesses: Arc::new(accesses),
                 cold_keys: Arc::new(

@@ -50,12 +50,17 @@ impl Town {
         }
     }
 
-    fn tier(&self, name: &str) -> RedisHotTier {
+    pub(super) fn tier(&self, name: &str) -> RedisHotTier {
         let url = self.url.parse().unwrap();
         RedisHotTier::new(url, name, LIMITS, self.runtime.handle().clone()).unwrap()
     }
 
-    fn serve(&self) -> Proxy {
+    pub(super) fn serve(&self) -> Proxy {
+        self.serve_with(Duration::from_secs(5))
+    }
+
+    /// Starts a server whose requests wait this long for the cold tier.
+    pub(super) fn serve_with(&self, cold_wait: Duration) -> Proxy {
         let clock = Arc::new(SystemClock);
         let hot = Arc::new(self.tier("load"));
         let config = LoaderConfig {
@@ -67,12 +72,17 @@ impl Town {
             cold: self.cold.clone(),
         };
         let accesses = AccessLog::start(sink, clock.clone(), AccessConfig::default()).unwrap();
-        let loads = Arc::new(LoadPool::start(loader, clock.clone(), LoadConfig::default()).unwrap());
+        let loading = LoadConfig {
+            cold_wait,
+            ..LoadConfig::default()
+        };
+        let loads = Arc::new(LoadPool::start(loader, clock.clone(), loading).unwrap());
         let config = Config {
             tiering: Some(Tiering {
                 lease: LIMITS.lease,
                 margin: LIMITS.lease / 10,
                 allowance: LIMITS.allowance,
+                load_wait: cold_wait,
                 loads: loads.clone(),
                 accesses: Arc::new(accesses),
                 cold_keys: Arc::new(
@@ -90,7 +100,7 @@ impl Town {
         Service::bind(config).unwrap().start().unwrap()
     }
 
-    fn tasks(&self, name: &str) -> Tasks {
+    pub(super) fn tasks(&self, name: &str) -> Tasks {
         let config = TasksConfig {
             name: name.into(),
             save: SaverConfig {
@@ -110,7 +120,7 @@ impl Town {
     }
 }
 
-fn client(address: SocketAddr) -> RespClient {
+pub(super) fn client(address: SocketAddr) -> RespClient {
     RespClient::connect(address).unwrap()
 }
 

@@ -12,7 +12,7 @@ use nagaya_tiering::tag::tag_of;
 
 use super::sending::{Transaction, Transactions, nil_array};
 use crate::proxy::env::Env;
-use crate::proxy::features::scripts;
+use crate::proxy::features::{scripts, settings};
 use crate::proxy::forwarder::Forwarder;
 use crate::proxy::model::client_state::{QueuedCommand, TransactionQueue};
 use crate::proxy::model::in_flight::{Origin, Pending};
@@ -94,7 +94,8 @@ fn add(
         }
         // Within a transaction nobody waits: a node tells how many replicas have what was written so far.
         Route::Anywhere | Route::Publish | Route::Replicas => sent(),
-        Route::Here | Route::Info => QueuedCommand::Here(ArgVec::from(&request.args)),
+        Route::Settings if settings::concerns_nodes(&request.args) => return Err(NOT_ALLOWED.to_owned()),
+        Route::Here | Route::Info | Route::Settings => QueuedCommand::Here(ArgVec::from(&request.args)),
         Route::Unwatch => QueuedCommand::Answered(b"+OK\r\n"),
         Route::Refused(text) => return Err(text.to_owned()),
         _ => return Err(NOT_ALLOWED.to_owned()),

@@ -76,7 +76,7 @@ impl Transactions {
         };
         let connection = match transaction.pinned {
             Some(pinned) => Some(pinned),
-            None => node.and_then(|node| upstream.shared_connection(env, node, delivery.resp3)),
+            None => node.and_then(|node| upstream.shared_connection(env, node, delivery.lane())),
         };
         let Some(connection) = connection else {
             return self.retry_or_fail(io, sessions, env, key);

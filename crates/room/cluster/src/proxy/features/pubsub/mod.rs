@@ -8,24 +8,28 @@
 //! the turn. The subscriptions of all workers on each node are counted, so that
 //! PUBLISH can tell how many clients received a message.
 
+mod confirming;
+mod key_events;
+
 use std::collections::HashSet;
 
 use nagaya_connections::pubsub::{Kind, Relayed};
-use nagaya_exec::dispatch::Executed;
 use nagaya_exec::executor::Executor;
 use nagaya_reactor::Key;
-use nagaya_resp::{Frame, Limits, Out, RequestParser, parse_frame};
+use nagaya_resp::{Frame, parse_frame};
 use nagaya_tiering::tag::tag_of;
 
 use super::local;
 use crate::proxy::env::Env;
 use crate::proxy::model::Map;
+use crate::proxy::model::key_event::{ALL_EVENTS, is_event_channel};
 use crate::proxy::model::layout::slot_of_tag;
 use crate::proxy::model::reply::encoded;
 use crate::proxy::model::request::{Handled, Request};
 use crate::proxy::model::session::{ReadPause, Session};
 use crate::proxy::model::sessions::Sessions;
 use crate::proxy::upstream::Upstream;
+use key_events::{KeyEvents, wants_events};
 
 /// How long a connection may be silent before its node is asked whether it is alive: without messages
 /// nothing else would show that it is not.
@@ -63,6 +67,8 @@ enum Progress {
 /// A SUBSCRIBE that waits for its subscriptions.
 struct Waiting {
     request: Vec<u8>,
+    /// Everything it names. Other clients may leave it meanwhile, this one needs it still.
+    topics: HashSet<Topic>,
     missing: HashSet<Topic>,
     give_up_us: u64,
 }
@@ -81,6 +87,7 @@ pub(crate) struct Subscriptions {
     listening: Map<Key, HashSet<Topic>>,
     /// Topics that a client has left, maybe as the last one.
     left: Vec<Topic>,
+    events: KeyEvents,
 }
 
 impl Subscriptions {
@@ -101,14 +108,22 @@ impl Subscriptions {
             b's' if request.command.full_name.starts_with("ss") => Kind::ShardChannel,
             _ => Kind::Channel,
         };
-        let mut missing = HashSet::new();
+        let (mut topics, mut missing) = (HashSet::new(), HashSet::new());
         for name in request.args.iter().skip(1) {
             let topic = (kind, name.to_vec());
+            if wants_events(kind, name) && !self.events.want(upstream, env) {
+                missing.insert(events_topic());
+            }
+            if kind == Kind::Channel && is_event_channel(name) {
+                // Only nodes speak on it, and all of them are listened to.
+                continue;
+            }
             if !matches!(self.topics.get(&topic), Some(Progress::Live(_))) {
                 self.topics.entry(topic.clone()).or_insert(Progress::Wanted);
                 self.is_any_wanted = true;
-                missing.insert(topic);
+                missing.insert(topic.clone());
             }
+            topics.insert(topic);
         }
         if missing.is_empty() {
             return local::answer(executor, session, request);
@@ -116,6 +131,7 @@ impl Subscriptions {
         session.pause = ReadPause::Busy;
         let waiting = Waiting {
             request: request.bytes.to_vec(),
+            topics,
             missing,
             give_up_us: env.give_up_us(),
         };
@@ -147,18 +163,21 @@ impl Subscriptions {
     /// Forgets the SUBSCRIBE of a client that is gone.
     pub(crate) fn forget_client(&mut self, client: Key) {
         if let Some(waiting) = self.waiting.remove(&client) {
-            self.left.extend(waiting.missing);
+            self.left.extend(waiting.topics);
         }
     }
 
     /// Ends subscriptions that clients have left and no other client here has.
     pub(crate) fn leave_topics(&mut self, upstream: &mut Upstream, sessions: &Sessions, env: &Env<'_>) {
         for topic in std::mem::take(&mut self.left) {
+            if wants_events(topic.0, &topic.1) {
+                self.events.left();
+            }
             let Some(Progress::Live(connection)) = self.topics.get(&topic).copied() else {
                 continue;
             };
             let mut waiting = self.waiting.values();
-            let is_awaited = waiting.any(|waiting| waiting.missing.contains(&topic));
+            let is_awaited = waiting.any(|waiting| waiting.topics.contains(&topic));
             let is_heard = || {
                 let server = &env.shared.server;
                 server.is_heard(topic.0, &topic.1, |id| sessions.serves(id))
@@ -236,6 +255,9 @@ impl Subscriptions {
         connection: Key,
         reply: &[u8],
     ) {
+        if self.events.has(connection) {
+            return self.on_event_message(executor, upstream, sessions, env, connection, reply);
+        }
         let frame = match parse_frame(reply) {
             Ok(Some((Frame::Array(items) | Frame::Push(items), _))) => items,
             Ok(Some((Frame::Error(text), _))) => {
@@ -245,6 +267,12 @@ impl Subscriptions {
             _ => return,
         };
         let words: Vec<&[u8]> = frame.iter().map(word).collect();
+        if let [b"pmessage", _, channel, _] = words[..]
+            && is_event_channel(channel)
+        {
+            // It comes by the connection for events, too, and from all nodes.
+            return;
+        }
         let mut relay = |kind, name: &[u8], message: &Relayed<'_>| {
             let server = &env.shared.server;
             if server.relay(message, |id| sessions.serves(id)) == 0 {
@@ -291,38 +319,10 @@ impl Subscriptions {
         if self.topics.get(&topic) != Some(&Progress::Asked(connection)) {
             return;
         }
-        let waiting = self.waiting.iter_mut();
-        let ready = waiting.filter_map(|(client, waiting)| {
-            let missing = &mut waiting.missing;
-            (missing.remove(&topic) && missing.is_empty()).then_some(*client)
-        });
-        let ready: Vec<Key> = ready.collect();
         // The clients that asked may have gone meanwhile.
         self.left.push(topic.clone());
-        self.topics.insert(topic, Progress::Live(connection));
-        for client in ready {
-            self.confirm(executor, sessions, client);
-        }
-    }
-
-    /// Runs the SUBSCRIBE of a client on our own registry, now that we are subscribed.
-    fn confirm(&mut self, executor: &mut Executor<'_>, sessions: &mut Sessions, client: Key) {
-        let Some(Waiting { request, .. }) = self.waiting.remove(&client) else {
-            return;
-        };
-        let Some(session) = sessions.get_mut(client) else {
-            return;
-        };
-        let mut parser = RequestParser::default();
-        if parser.parse(&request, &Limits::default()).is_ok() {
-            let mut out = Out::new(session.client.proto());
-            let args = parser.args(&request);
-            if executor.execute(&mut session.client, args, &mut out) == Executed::Done {
-                session.append_reply(&out.buf);
-            }
-        }
-        sessions.mark(client);
-        sessions.release(client);
+        self.topics.insert(topic.clone(), Progress::Live(connection));
+        self.confirm_all(executor, sessions, &topic);
     }
 
     fn on_ended(&mut self, upstream: &Upstream, env: &Env<'_>, topic: Topic, connection: Key) {
@@ -365,21 +365,13 @@ impl Subscriptions {
         }
     }
 
-    fn refuse(&mut self, sessions: &mut Sessions, client: Key, reason: &str) {
-        self.waiting.remove(&client);
-        if let Some(session) = sessions.get_mut(client) {
-            session.append_reply(format!("-{reason}\r\n").as_bytes());
-            sessions.mark(client);
-            sessions.release(client);
-        }
-    }
-
     /// Asks again for the subscriptions of a connection that is gone.
     pub(crate) fn on_connection_lost(&mut self, env: &Env<'_>, connection: Key, node: &str) {
         for (kind, name) in self.listening.remove(&connection).unwrap_or_default() {
             env.shared.listeners.remove(node, kind, &name);
         }
         self.connections.retain(|_, known| *known != connection);
+        self.events.on_connection_lost(connection);
         self.is_any_wanted = true;
         for progress in self.topics.values_mut() {
             if matches!(progress, Progress::Asked(on) | Progress::Live(on) if *on == connection) {
@@ -411,13 +403,19 @@ impl Subscriptions {
 
     /// Asks again for what is missing, and fails the clients that have waited too long.
     pub(crate) fn tick(&mut self, upstream: &mut Upstream, sessions: &mut Sessions, env: &Env<'_>) {
-        if self.topics.is_empty() {
+        let is_awaited = self
+            .waiting
+            .values()
+            .any(|waiting| waiting.missing.contains(&events_topic()));
+        self.events.tick(upstream, sessions, env, is_awaited);
+        let own = self.events.connections();
+        for connection in own.chain(self.connections.values().copied()) {
+            upstream.check_silence(env, connection, SILENCE_US);
+        }
+        if self.topics.is_empty() && self.waiting.is_empty() {
             return;
         }
         self.ask_for_topics(upstream, env);
-        for connection in self.connections.values() {
-            upstream.check_silence(env, *connection, SILENCE_US);
-        }
         let waiting = self.waiting.iter();
         let late = waiting.filter(|(_, waiting)| waiting.give_up_us < env.now_us);
         let late: Vec<Key> = late.map(|(client, _)| *client).collect();
@@ -425,6 +423,11 @@ impl Subscriptions {
             self.refuse(sessions, client, "CLUSTERDOWN no node takes subscriptions now");
         }
     }
+}
+
+/// What a SUBSCRIBE waits for that wants notifications of changed keys.
+fn events_topic() -> Topic {
+    (Kind::Pattern, ALL_EVENTS.to_vec())
 }
 
 /// Returns which kind of subscription a node confirms, and whether it has begun.
