@@ -23,6 +23,7 @@ mod outcome;
 mod server;
 mod service;
 
+mod request_task;
 mod runner;
 
 mod job;

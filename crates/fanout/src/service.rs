@@ -17,7 +17,6 @@ use uuid::Uuid;
 
 use crate::client::{Fetch, HttpClient};
 use crate::config::FanoutConfig;
-use crate::deadline::Receipt;
 use crate::endpoint::{Admission, EndpointSet, ShedReason};
 use crate::endpoints::Endpoints;
 use crate::error::Error;
@@ -31,13 +30,16 @@ use crate::outcome::{Outcome, State};
 use crate::read_back::show;
 use crate::recent::{Recent, RecentRequest, Track};
 use crate::request::{Outgoing, VIA_HEADER};
-use crate::runner::{Accepted, Runner};
-use crate::stats::{Counts, RejectReason, add};
+use crate::request_task::{Handler, RequestTask};
+use crate::runner::Runner;
+use crate::stats::{Counts, RejectReason};
 use crate::store::{Record, Store, StoreError};
-use crate::traced;
 
 /// Fan-outs that a request may pass before it counts as a loop whose header was stripped.
 const HOPS_MAX: usize = 8;
+
+/// Time limit for writing the markers of cut requests.
+const MARK_LIMIT: Duration = Duration::from_millis(1500);
 
 /// The service, shared by all connections.
 pub struct Fanout {
@@ -61,30 +63,6 @@ pub struct Fanout {
 
 /// Calls that may go on after their deadline, to save their connections.
 const LATE_CALLS_MAX: usize = 256;
-
-/// Permission for a request to be between arrival and reply.
-pub(crate) struct Handler {
-    handlers: Arc<Mutex<Handlers>>,
-    since: Instant,
-    has_replied: bool,
-}
-
-impl Handler {
-    /// The request is stored, and its client is told so.
-    fn replied(mut self) {
-        let now = Instant::now();
-        self.has_replied = true;
-        self.handlers.lock().replied(now - self.since, now);
-    }
-}
-
-impl Drop for Handler {
-    fn drop(&mut self) {
-        if !self.has_replied {
-            self.handlers.lock().leave();
-        }
-    }
-}
 
 /// A client's request, and what endpoints receive of it.
 pub(crate) struct Arrival {
@@ -258,11 +236,7 @@ impl Fanout {
 
     /// Returns a handler permit unless all are taken.
     pub(crate) fn handler(&self) -> Option<Handler> {
-        self.handlers.lock().enter().then(|| Handler {
-            handlers: Arc::clone(&self.handlers),
-            since: Instant::now(),
-            has_replied: false,
-        })
+        Handler::enter(&self.handlers)
     }
 
     /// Returns whether a request has been here before, or has passed too many fan-outs.
@@ -393,84 +367,6 @@ impl Fanout {
         marked
     }
 }
-
-/// A request on its way from acceptance to its end, in one task.
-struct RequestTask {
-    record: Record,
-    at: Instant,
-    outgoing: Outgoing,
-    via: String,
-    jobs: Vec<Admission>,
-    handler: Handler,
-    live: Arc<Live>,
-    recent: Arc<Recent>,
-    track: Arc<Track>,
-    runner: Arc<Runner>,
-    /// Set by the side that decides first: this task, that the request is accepted, or the waiting client's
-    /// side, that storing took too long.
-    decided: Arc<AtomicBool>,
-    tell: oneshot::Sender<Result<(), String>>,
-}
-
-impl RequestTask {
-    /// Stores the request, reports that, and runs its jobs. A slow write runs to its end and holds its
-    /// handler permit meanwhile. So a store that hangs soon holds all permits, and further requests are
-    /// rejected at once.
-    async fn run(mut self) {
-        let store_ms = match self.store().await {
-            Ok(store_ms) => store_ms,
-            Err(reason) => {
-                // The client may have disconnected.
-                let _ = self.tell.send(Err(reason));
-                return self.runner.mark_refused(&self.record.id, &self.jobs).await;
-            }
-        };
-        if self.decided.swap(true, Ordering::AcqRel) {
-            tracing::debug!("request stored too late, not running it");
-            return self.runner.mark_refused(&self.record.id, &self.jobs).await;
-        }
-        self.handler.replied();
-        let id = self.record.id;
-        add(&self.runner.counts.accepted, 1);
-        self.outgoing.identify(&id, &self.via);
-        self.recent.add(Arc::clone(&self.track));
-        let accepted = Accepted {
-            at: self.at,
-            receipt: Receipt {
-                store_ms,
-                known_at: Instant::now(),
-            },
-            outgoing: Arc::new(self.outgoing),
-            jobs: self.jobs,
-            working: self.live.begin(&id),
-            track: self.track,
-            id,
-        };
-        // The client may have disconnected.
-        let _ = self.tell.send(Ok(()));
-        self.runner.run(accepted).await;
-    }
-
-    async fn store(&self) -> Result<Option<u64>, String> {
-        let counts = &self.runner.counts;
-        let began = Instant::now();
-        let recording = self.runner.store.record(&self.record);
-        let written = recording.instrument(traced::store(0)).await;
-        counts.store_latency.record(began.elapsed());
-        add(&counts.records, 1);
-        written.map_err(|error| {
-            add(&counts.store_failures, 1);
-            let error = error.chain();
-            if let Some(times) = self.runner.log_limiter.due(Instant::now()) {
-                tracing::warn!(error, times, "requests could not be stored");
-            }
-            error
-        })
-    }
-}
-
-/// Time limit for writing the markers of cut requests.
-const MARK_LIMIT: Duration = Duration::from_millis(1500);
 
 fn shed_outcome(reason: ShedReason) -> Outcome {
     Outcome::new(State::Shed, Duration::ZERO).with_detail(reason.words())
