@@ -16,9 +16,11 @@ pub mod serinin;
 
 mod breaker;
 mod deadline;
+mod gather;
 mod handlers;
 mod load;
 mod outcome;
+mod preferences;
 
 mod server;
 mod service;

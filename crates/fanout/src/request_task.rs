@@ -10,6 +10,7 @@ use tracing::Instrument;
 
 use crate::deadline::Receipt;
 use crate::endpoint::Admission;
+use crate::gather::Tap;
 use crate::handlers::Handlers;
 use crate::live::Live;
 use crate::recent::{Recent, Track};
@@ -67,6 +68,8 @@ pub(crate) struct RequestTask {
     /// Set by the side that decides first: this task, that the request is accepted, or the waiting client's
     /// side, that storing took too long.
     pub(crate) decided: Arc<AtomicBool>,
+    /// For a client that waits.
+    pub(crate) tap: Option<Tap>,
     pub(crate) tell: oneshot::Sender<Result<(), String>>,
 }
 
@@ -102,6 +105,7 @@ impl RequestTask {
             jobs: self.jobs,
             working: self.live.begin(&id),
             track: self.track,
+            tap: self.tap,
             id,
         };
         // The client may have disconnected.

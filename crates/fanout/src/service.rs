@@ -8,18 +8,19 @@ use http::{HeaderMap, HeaderName, Method};
 use nagaya_clock::{Clock, SystemClock};
 use nagaya_ids::mint::MintError;
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, Span};
 use uuid::Uuid;
 
-use crate::client::{Fetch, HttpClient};
+use crate::client::{Buffers, Fetch, HttpClient};
 use crate::config::FanoutConfig;
 use crate::endpoint::{Admission, EndpointSet, ShedReason};
 use crate::endpoints::Endpoints;
 use crate::error::Error;
+use crate::gather::{Arrived, Tap};
 use crate::handlers::Handlers;
 use crate::ids::IdSource;
 use crate::job::JobContext;
@@ -55,6 +56,10 @@ pub struct Fanout {
     load: Arc<Load>,
     /// One task per request in progress.
     tasks: TaskTracker,
+    /// The memory for replies to clients that wait.
+    pub(crate) replies: Arc<Buffers>,
+    /// One task per WebSocket.
+    pub(crate) sockets: TaskTracker,
     /// Cancelled when readers must not wait any longer.
     pub(crate) closing: CancellationToken,
     /// The name of this process among fan-outs that send to each other.
@@ -73,6 +78,8 @@ pub(crate) struct Arrival {
     pub(crate) outgoing: Outgoing,
     /// The fan-outs that it has passed.
     pub(crate) via: Option<String>,
+    /// Whether the client waits for the answers.
+    pub(crate) wants_answers: bool,
 }
 
 /// What the client learns about an accepted request.
@@ -82,6 +89,8 @@ pub(crate) struct Taken {
     /// All endpoints of the request.
     pub(crate) set: Arc<EndpointSet>,
     pub(crate) shed: Vec<(Arc<str>, ShedReason)>,
+    /// The answers as they come, if they are wanted.
+    pub(crate) answers: Option<mpsc::Receiver<Arrived>>,
 }
 
 /// Why a request was not accepted. Nothing was sent to any endpoint.
@@ -137,6 +146,7 @@ impl Fanout {
             context: Arc::new(context),
             counts: Arc::default(),
             join_window: config.join_window,
+            publish: config.publish.clone(),
             log_limiter: LogLimiter::default(),
             cut: CancellationToken::new(),
         };
@@ -150,6 +160,8 @@ impl Fanout {
             handlers: Arc::new(Mutex::new(Handlers::new(config.handlers, Instant::now()))),
             load: Arc::new(Load::new(config.workers, config.queue)),
             tasks: TaskTracker::new(),
+            replies: Arc::new(Buffers::new(config.replies_max.as_usize())),
+            sockets: TaskTracker::new(),
             closing: CancellationToken::new(),
             name: Uuid::new_v4().simple().to_string(),
             config,
@@ -276,6 +288,10 @@ impl Fanout {
             }
         };
         let (tell, mut told) = oneshot::channel();
+        let (tap, answers) = arrival
+            .wants_answers
+            .then(|| Tap::new(jobs.len(), &self.replies))
+            .unzip();
         let decided = Arc::new(AtomicBool::new(false));
         let at = arrival.at;
         let method = if arrival.outgoing.method == Method::POST {
@@ -308,6 +324,7 @@ impl Fanout {
             live: Arc::clone(&self.live),
             runner: Arc::clone(&self.runner),
             decided: Arc::clone(&decided),
+            tap,
             tell,
         };
         self.tasks.spawn(task.run().instrument(arrival.span));
@@ -319,7 +336,12 @@ impl Fanout {
             Ok(told) => told.ok(),
         };
         match reason.unwrap_or_else(|| Err("its task has ended".to_owned())) {
-            Ok(()) => Ok(Taken { id, set, shed }),
+            Ok(()) => Ok(Taken {
+                id,
+                set,
+                shed,
+                answers,
+            }),
             Err(reason) => {
                 counts.reject(RejectReason::Store);
                 Err(Refusal::Store { id, reason })
@@ -345,12 +367,22 @@ impl Fanout {
         (jobs, shed)
     }
 
+    /// Returns when everything has to end at once.
+    pub(crate) async fn is_cut(&self) {
+        self.runner.cut.cancelled().await;
+    }
+
     /// Waits until every request in progress is finished, or marked because `cut` came first. Returns how
     /// many were marked. The caller must not accept new requests any more.
     pub async fn drain(&self, cut: impl Future<Output = ()>) -> usize {
         self.tasks.close();
+        self.sockets.close();
+        let done = async {
+            self.tasks.wait().await;
+            self.sockets.wait().await;
+        };
         let marked = tokio::select! {
-            () = self.tasks.wait() => 0,
+            () = done => 0,
             () = cut => {
                 let open = self.live.len();
                 self.runner.cut.cancel();
@@ -368,6 +400,6 @@ impl Fanout {
     }
 }
 
-fn shed_outcome(reason: ShedReason) -> Outcome {
+pub(crate) fn shed_outcome(reason: ShedReason) -> Outcome {
     Outcome::new(State::Shed, Duration::ZERO).with_detail(reason.words())
 }

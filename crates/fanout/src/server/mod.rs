@@ -1,8 +1,12 @@
 //! The listener: accepts connections, passes requests to the service, and shuts down gracefully.
 
+mod call;
 mod events;
 mod handler;
+mod merged;
 mod problem;
+mod told;
+mod websocket;
 
 use std::convert::Infallible;
 use std::io;
@@ -12,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Response;
+use http::{HeaderValue, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{Either, Full};
 use nagaya_http_kit::hosts::{HostRule, is_loopback};
@@ -25,6 +29,8 @@ use crate::service::Fanout;
 
 /// A response: a complete body, or a stream of events.
 type Reply = Response<Either<Full<Bytes>, UnsyncBoxBody<Bytes, Infallible>>>;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
