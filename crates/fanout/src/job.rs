@@ -251,6 +251,10 @@ fn failed(error: FetchError, mut outcome: Outcome) -> Outcome {
             outcome.state = State::Shed;
             outcome.with_detail("the memory for answers is used up")
         }
+        FetchError::NoFiles => {
+            outcome.state = State::Shed;
+            outcome.with_detail("the process has no file descriptor left for a connection")
+        }
         FetchError::Redirects(status) => {
             outcome.state = State::HttpError;
             outcome.status = Some(status);

@@ -46,6 +46,8 @@ pub enum FetchError {
     LongQuery,
     /// The memory budget for bodies is used up.
     NoMemory,
+    /// There is no file descriptor for a connection. Nothing was sent.
+    NoFiles,
     /// Too many redirects, or one that leads nowhere; with the status of the last one.
     Redirects(u16),
 }

@@ -10,11 +10,11 @@
 mod body;
 mod front;
 mod places;
+mod spare;
 mod tls;
 mod write_timeout;
 
 use std::convert::Infallible;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,6 +29,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
@@ -42,6 +43,7 @@ use crate::problem::Problem;
 use crate::proxies::Proxies;
 use front::Front;
 use places::{Place, Places};
+use spare::{Spare, is_out_of_files};
 use write_timeout::WriteTimeout;
 
 /// How long connections stay open after the listener has closed, so that requests which were sent before are read
@@ -50,6 +52,19 @@ const SETTLE: Duration = Duration::from_millis(20);
 
 /// Places beyond the limit, for probes.
 const RESERVE: usize = 8;
+
+/// How long a client that was not heard yet has for its request when its connection is given up.
+const LAST_CHANCE: Duration = Duration::from_millis(20);
+/// How long a connection that is given up may take to close.
+const GIVE_UP_PAUSE: Duration = Duration::from_millis(1);
+/// How long the request of a client that is refused is waited for; mostly it is there already.
+const HEAD_PAUSE: Duration = Duration::from_millis(2);
+/// The same where others do not wait meanwhile.
+const HEAD_PAUSE_MAX: Duration = Duration::from_millis(100);
+/// Clients beyond the limit that are told so at the same time; further ones only see the connection close.
+const REFUSALS_MAX: usize = 64;
+/// Clients that are refused for want of a file descriptor before room is looked for again.
+const TOLD_MAX: usize = 32;
 
 /// How much of its requests an HTTP/2 connection may send ahead of their readers: the protocol's own default. It is
 /// memory that every connection may use.
@@ -164,6 +179,7 @@ where
         stop,
         service,
         connections: TaskTracker::new(),
+        refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
         cut: Arc::default(),
         cut_answering: Arc::default(),
     };
@@ -187,6 +203,7 @@ struct Acceptor<O, S> {
     stop: Stop,
     service: S,
     connections: TaskTracker,
+    refusals: Arc<Semaphore>,
     cut: Arc<AtomicUsize>,
     cut_answering: Arc<AtomicUsize>,
 }
@@ -200,30 +217,60 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     async fn accept_until_draining(&self, listener: TcpListener) {
+        let mut spare = Spare::new();
         loop {
-            tokio::select! {
+            let accepted = tokio::select! {
                 biased;
                 () = self.stop.draining.cancelled() => break,
-                accepted = listener.accept() => self.admit(accepted).await,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => self.admit(stream, peer),
+                Err(error) if is_out_of_files(&error) => self.make_room(&listener, &mut spare).await,
+                Err(error) => {
+                    warn!(%error, "accepting a connection failed");
+                    tokio::time::sleep(self.options.accept_pause).await;
+                }
             }
         }
         // Clients whose connection the kernel has completed already take it for accepted.
-        while let Ok(Ok(accepted)) = tokio::time::timeout(Duration::ZERO, listener.accept()).await {
-            self.admit(Ok(accepted)).await;
+        while let Ok(Ok((stream, peer))) = tokio::time::timeout(Duration::ZERO, listener.accept()).await {
+            self.admit(stream, peer);
         }
         drop(listener);
         tokio::time::sleep(SETTLE).await;
         self.stop.closing.cancel();
     }
 
-    async fn admit(&self, accepted: io::Result<(TcpStream, SocketAddr)>) {
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                warn!(%error, "accepting a connection failed");
-                return tokio::time::sleep(self.options.accept_pause).await;
+    /// Without a file descriptor for a connection, its client would wait for as long as it likes to. The connection
+    /// that has waited longest for its own client is closed instead; if all are in use, the client is told.
+    async fn make_room(&self, listener: &TcpListener, spare: &mut Spare) {
+        if spare.is_warning_due() {
+            warn!("the process has no file descriptor left for a connection; raise the limit (`ulimit -n`)");
+        }
+        if self.places.give_up_any() {
+            // Its task closes it.
+            return tokio::time::sleep(GIVE_UP_PAUSE).await;
+        }
+        let mut told = 0;
+        spare.release();
+        while told < TOLD_MAX
+            && let Ok(Ok((stream, peer))) = tokio::time::timeout(Duration::ZERO, listener.accept()).await
+        {
+            debug!(%peer, "connection refused, there are no file descriptors");
+            self.observer.refused();
+            if self.options.tls.is_none() {
+                refuse(stream, no_files(), HEAD_PAUSE).await;
             }
-        };
+            told += 1;
+        }
+        if told == 0 || !spare.take() {
+            tokio::time::sleep(self.options.accept_pause).await;
+            spare.take();
+        }
+    }
+
+    fn admit(&self, stream: TcpStream, peer: SocketAddr) {
         let address = peer.ip().to_canonical();
         match self.places.enter(address, self.options.proxies.trust(address)) {
             Some(place) => {
@@ -235,8 +282,15 @@ where
             None => {
                 debug!(%peer, "connection refused, the limit is reached");
                 self.observer.refused();
-                if self.options.tls.is_none() {
-                    refuse(&stream, self.options.section);
+                let permit = Arc::clone(&self.refusals).try_acquire_owned();
+                if self.options.tls.is_none()
+                    && let Ok(permit) = permit
+                {
+                    let problem = all_taken(self.options.section);
+                    self.connections.spawn(async move {
+                        refuse(stream, problem, HEAD_PAUSE_MAX).await;
+                        drop(permit);
+                    });
                 }
             }
         }
@@ -274,6 +328,7 @@ where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (peer, given_up) = (connection.peer, place.given_up.clone());
+        let activity = Arc::clone(&place.activity);
         // hyper times the head of every request but the first bytes, by which it tells the protocols apart; until
         // a first request has arrived the time is watched here.
         let (seen_request, answering) = (Arc::new(AtomicBool::new(false)), Arc::<AtomicUsize>::default());
@@ -301,7 +356,9 @@ where
         tokio::pin!(connection);
         let first_head = tokio::time::sleep(self.options.head_timeout);
         tokio::pin!(first_head);
-        let (mut closing, mut waiting) = (false, true);
+        let last_chance = tokio::time::sleep(Duration::ZERO);
+        tokio::pin!(last_chance);
+        let (mut closing, mut waiting, mut displaced) = (false, true, false);
         loop {
             tokio::select! {
                 biased;
@@ -318,10 +375,20 @@ where
                     }
                     break;
                 }
-                () = given_up.cancelled() => {
+                () = given_up.cancelled(), if !displaced => {
                     debug!(%peer, "connection given up for a newcomer");
                     self.observer.displaced();
-                    break;
+                    displaced = true;
+                    // A client that was never heard may have sent its request just now.
+                    let grace = if seen_request.load(Ordering::Relaxed) { Duration::ZERO } else { LAST_CHANCE };
+                    last_chance.as_mut().reset(tokio::time::Instant::now() + grace);
+                }
+                () = last_chance.as_mut(), if displaced && !closing => {
+                    if activity.is_waiting() {
+                        break;
+                    }
+                    closing = true;
+                    connection.as_mut().graceful_shutdown();
                 }
                 () = self.stop.closing.cancelled(), if !closing => {
                     closing = true;
@@ -340,9 +407,14 @@ where
 }
 
 /// Tells a client why it is not served. The few bytes fit the socket's empty buffer; if they do not, the client
-/// only sees the connection close.
-fn refuse(stream: &TcpStream, section: &str) {
-    let body = all_taken(section).body();
+/// only sees the connection close. Its request is read first, if it comes soon: what is not read when a connection is
+/// closed makes the client lose the answer.
+async fn refuse(stream: TcpStream, problem: Problem, head_pause: Duration) {
+    let request = tokio::time::timeout(head_pause, stream.readable()).await;
+    if let (Ok(Ok(())), Err(error)) = (request, stream.try_read(&mut [0; 4096])) {
+        debug!(%error, "a refused client could not be heard");
+    }
+    let body = problem.body();
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
          content-length: {}\r\nconnection: close\r\nretry-after: 1\r\n\r\n{body}",
@@ -360,6 +432,13 @@ fn all_taken(section: &str) -> Problem {
     );
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
         .kind("connections-taken")
+        .retry_after(1)
+}
+
+fn no_files() -> Problem {
+    let detail = "the process has no file descriptor left for this connection; try again later";
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+        .kind("no-files")
         .retry_after(1)
 }
 
