@@ -293,27 +293,14 @@ impl Fanout {
             .then(|| Tap::new(jobs.len(), &self.replies))
             .unzip();
         let decided = Arc::new(AtomicBool::new(false));
-        let at = arrival.at;
-        let method = if arrival.outgoing.method == Method::POST {
-            "POST"
-        } else {
-            "GET"
-        };
+        let (at, is_post) = (arrival.at, arrival.outgoing.method == Method::POST);
+        let method = if is_post { "POST" } else { "GET" };
         let (at_ms, asked) = (SystemClock.unix_ms().unsigned_abs(), set.iter().len());
         let track = Track::new(Arc::clone(&id), method, &arrival.url, at_ms, asked, shed.len());
         let task = RequestTask {
             recent: Arc::clone(&self.recent),
             track: Arc::new(track),
-            record: Record {
-                id: Arc::clone(&id),
-                method,
-                url: arrival.url,
-                endpoints: Arc::clone(&set.names_json),
-                shed: shed
-                    .iter()
-                    .map(|(name, reason)| (Arc::clone(name), shed_outcome(*reason)))
-                    .collect(),
-            },
+            record: record_of(&id, method, arrival.url, &set, &shed),
             at,
             outgoing: arrival.outgoing,
             via: arrival
@@ -397,6 +384,25 @@ impl Fanout {
             .iter()
             .for_each(|endpoint| endpoint.place.pool.clear());
         marked
+    }
+}
+
+fn record_of(
+    id: &Arc<str>,
+    method: &'static str,
+    url: String,
+    set: &EndpointSet,
+    shed: &[(Arc<str>, ShedReason)],
+) -> Record {
+    let shed = shed.iter();
+    Record {
+        id: Arc::clone(id),
+        method,
+        url,
+        endpoints: Arc::clone(&set.names_json),
+        shed: shed
+            .map(|(name, reason)| (Arc::clone(name), shed_outcome(*reason)))
+            .collect(),
     }
 }
 

@@ -10,6 +10,7 @@
 mod body;
 mod front;
 mod places;
+mod refusal;
 mod spare;
 mod tls;
 mod write_timeout;
@@ -21,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -39,10 +40,10 @@ pub use front::{ClientAddress, Connection};
 pub use tls::Tls;
 
 use crate::hosts::HostRule;
-use crate::problem::Problem;
 use crate::proxies::Proxies;
 use front::Front;
 use places::{Place, Places};
+use refusal::{all_taken, no_files, refuse};
 use spare::{Spare, is_out_of_files};
 use write_timeout::WriteTimeout;
 
@@ -63,7 +64,7 @@ const HEAD_PAUSE: Duration = Duration::from_millis(2);
 const HEAD_PAUSE_MAX: Duration = Duration::from_millis(100);
 /// Clients beyond the limit that are told so at the same time; further ones only see the connection close.
 const REFUSALS_MAX: usize = 64;
-/// Clients that are refused for want of a file descriptor before room is looked for again.
+/// Clients that are refused because there is no file descriptor before room is looked for again.
 const TOLD_MAX: usize = 32;
 
 /// How much of its requests an HTTP/2 connection may send ahead of their readers: the protocol's own default. It is
@@ -323,6 +324,13 @@ where
         }
     }
 
+    fn count_cut(&self, answering: &AtomicUsize) {
+        self.cut.fetch_add(1, Ordering::Relaxed);
+        if answering.load(Ordering::Relaxed) > 0 {
+            self.cut_answering.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     async fn run<T>(self, stream: T, connection: Connection, place: Place, guard: O::Guard)
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -356,9 +364,7 @@ where
         tokio::pin!(connection);
         let first_head = tokio::time::sleep(self.options.head_timeout);
         tokio::pin!(first_head);
-        let last_chance = tokio::time::sleep(Duration::ZERO);
-        tokio::pin!(last_chance);
-        let (mut closing, mut waiting, mut displaced) = (false, true, false);
+        let (mut closing, mut waiting) = (false, true);
         loop {
             tokio::select! {
                 biased;
@@ -369,21 +375,12 @@ where
                     break;
                 }
                 () = self.stop.cut.cancelled() => {
-                    self.cut.fetch_add(1, Ordering::Relaxed);
-                    if answering.load(Ordering::Relaxed) > 0 {
-                        self.cut_answering.fetch_add(1, Ordering::Relaxed);
-                    }
+                    self.count_cut(&answering);
                     break;
                 }
-                () = given_up.cancelled(), if !displaced => {
+                () = displaced(&given_up, &seen_request), if !closing => {
                     debug!(%peer, "connection given up for a newcomer");
                     self.observer.displaced();
-                    displaced = true;
-                    // A client that was never heard may have sent its request just now.
-                    let grace = if seen_request.load(Ordering::Relaxed) { Duration::ZERO } else { LAST_CHANCE };
-                    last_chance.as_mut().reset(tokio::time::Instant::now() + grace);
-                }
-                () = last_chance.as_mut(), if displaced && !closing => {
                     if activity.is_waiting() {
                         break;
                     }
@@ -406,40 +403,13 @@ where
     }
 }
 
-/// Tells a client why it is not served. The few bytes fit the socket's empty buffer; if they do not, the client
-/// only sees the connection close. Its request is read first, if it comes soon: what is not read when a connection is
-/// closed makes the client lose the answer.
-async fn refuse(stream: TcpStream, problem: Problem, head_pause: Duration) {
-    let request = tokio::time::timeout(head_pause, stream.readable()).await;
-    if let (Ok(Ok(())), Err(error)) = (request, stream.try_read(&mut [0; 4096])) {
-        debug!(%error, "a refused client could not be heard");
+/// Returns when a connection has to make room. A client that was never heard may have sent its request just now, and has
+/// a moment for it.
+async fn displaced(given_up: &CancellationToken, seen_request: &AtomicBool) {
+    given_up.cancelled().await;
+    if !seen_request.load(Ordering::Relaxed) {
+        tokio::time::sleep(LAST_CHANCE).await;
     }
-    let body = problem.body();
-    let answer = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
-         content-length: {}\r\nconnection: close\r\nretry-after: 1\r\n\r\n{body}",
-        body.len()
-    );
-    if let Err(error) = stream.try_write(answer.as_bytes()) {
-        debug!(%error, "a refused client could not be told");
-    }
-}
-
-fn all_taken(section: &str) -> Problem {
-    let detail = format!(
-        "all connections that `{section}.connections_max` or `{section}.connections_per_address` allows are in \
-         use; try again later"
-    );
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
-        .kind("connections-taken")
-        .retry_after(1)
-}
-
-fn no_files() -> Problem {
-    let detail = "the process has no file descriptor left for this connection; try again later";
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
-        .kind("no-files")
-        .retry_after(1)
 }
 
 /// Sets the socket's options.

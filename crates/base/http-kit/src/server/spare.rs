@@ -24,7 +24,7 @@ impl Spare {
         spare
     }
 
-    /// Gives the descriptor to whoever opens the next file.
+    /// Gives the descriptor to the next file that is opened.
     pub(super) fn release(&mut self) {
         self.file = None;
     }
