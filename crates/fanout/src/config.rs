@@ -126,8 +126,16 @@ settings! {
         store_timeout: Duration = "1s", fixed, range "10ms" to "1m";
         /// What requests are called.
         request_id: RequestIdKind = "uuid", fixed;
-        /// The longest wait of `GET /requests/ID?wait=`.
+        /// The longest wait of `GET /requests/ID?wait=`, and of a call for its answers.
         read_wait_max: Duration = "30s", fixed, range "0ms" to "1h";
+        /// Longest reply of a call. The bodies of answers beyond it are left out, and can be read back.
+        reply_max: ByteSize = "4mb", fixed, range "1kb" to "1gb";
+        /// The answers for all calls in memory together, until their clients have taken them. Bodies beyond it
+        /// are left out, and a reply beyond it is answered 503.
+        replies_max: ByteSize = "64mb", fixed, range "1kb" to "1tb";
+        /// The Pub/Sub channel that is told of each request once it is complete, where answers are kept in the
+        /// room or in Redis; `{id}` in it stands for the request's id.
+        publish: Option<String> = Unset, fixed;
         /// How many connections may be open at once. One more gets the place of the one that has waited
         /// longest for its client; when all are in use it is answered 503.
         connections_max: usize = 10000, fixed, range 1 to 1000000, unit "connections";
@@ -177,6 +185,12 @@ impl FanoutConfig {
     pub fn check(&self) -> Result<(), Error> {
         self.check_endpoints(&self.endpoints)?;
         self.forwarded()?;
+        if self.publish.is_some() && !matches!(self.store, StoreKind::Embedded | StoreKind::Redis) {
+            return Err(Error::Config(format!(
+                "`fanout.publish` names a channel, but `fanout.store` is {:?}, which has none",
+                self.store.word()
+            )));
+        }
         match self.store {
             StoreKind::Redis => drop(self.redis_url()?),
             StoreKind::Memcached if self.memcached.is_empty() => {

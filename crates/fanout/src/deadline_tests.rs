@@ -36,6 +36,7 @@ impl Fetch for Timed {
             Ok(Fetched {
                 status: 200,
                 body: Bytes::from_static(b"fine"),
+                kind: None,
                 held: None,
             })
         })
@@ -102,6 +103,7 @@ async fn take(fanout: &Fanout) -> Result<Arc<str>, Refusal> {
         url: "/".to_owned(),
         outgoing,
         via: None,
+        wants_answers: false,
     };
     let handler = fanout.handler().unwrap();
     fanout.take(arrival, handler).await.map(|taken| taken.id)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::TaskTracker;
@@ -30,6 +31,8 @@ pub(crate) struct JobContext {
 /// A finished job: its answer, its counters, and the permits it holds until the answer is stored.
 pub(crate) struct Done {
     pub(crate) answer: Answer,
+    /// The type of the answer's body.
+    pub(crate) kind: Option<HeaderValue>,
     pub(crate) counts: Arc<EndpointCounts>,
     pub(crate) permits: JobPermits,
 }
@@ -118,18 +121,20 @@ pub(crate) async fn run(
             admission.book(outcome.state, had, now);
         }
     }
-    let (body, held) = match fetched {
+    let (body, kind, held) = match fetched {
         Some(fetched) if outcome.state == State::Ok || context.keep_error_bodies => {
-            (Some(fetched.body), fetched.held)
+            (Some(fetched.body), fetched.kind, fetched.held)
         }
-        _ => (None, None),
+        _ => (None, None, None),
     };
     let permits = JobPermits {
         _admission: Some(admission),
         _worker_permits: worker_permits,
         _held: held,
     };
-    finished(&endpoint, outcome, body, deadline, receipt, permits)
+    let mut done = finished(&endpoint, outcome, body, deadline, receipt, permits);
+    done.kind = kind;
+    done
 }
 
 /// Waits for one of the endpoint's slots and for a worker; `None` if they do not come by the deadline.
@@ -207,6 +212,7 @@ fn finished(
             by: deadline.at(),
             by_store_ms: deadline.on_stores_clock(&receipt),
         },
+        kind: None,
         counts: Arc::clone(&endpoint.counts),
         permits,
     }
@@ -244,6 +250,10 @@ fn failed(error: FetchError, mut outcome: Outcome) -> Outcome {
         FetchError::NoMemory => {
             outcome.state = State::Shed;
             outcome.with_detail("the memory for answers is used up")
+        }
+        FetchError::NoFiles => {
+            outcome.state = State::Shed;
+            outcome.with_detail("the process has no file descriptor left for a connection")
         }
         FetchError::Redirects(status) => {
             outcome.state = State::HttpError;

@@ -16,13 +16,16 @@ pub mod serinin;
 
 mod breaker;
 mod deadline;
+mod gather;
 mod handlers;
 mod load;
 mod outcome;
+mod preferences;
 
 mod server;
 mod service;
 
+mod request_task;
 mod runner;
 
 mod job;

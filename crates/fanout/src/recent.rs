@@ -86,6 +86,13 @@ impl Track {
         self.is_finished.store(true, Ordering::Relaxed);
     }
 
+    /// Returns what subscribers are told at the end.
+    pub(crate) fn summary(&self, took_ms: u64) -> String {
+        let (id, ok) = (&*self.id, self.ok.load(Ordering::Relaxed));
+        serde_json::json!({"request_id": id, "ms": took_ms, "ok": ok, "endpoints": self.endpoints})
+            .to_string()
+    }
+
     fn show(&self) -> RecentRequest {
         RecentRequest {
             id: Arc::clone(&self.id),

@@ -17,6 +17,7 @@ use tracing::Instrument;
 
 use crate::deadline::Receipt;
 use crate::endpoint::Admission;
+use crate::gather::Tap;
 use crate::job::{self, Done, JobContext};
 use crate::live::Working;
 use crate::log_limiter::LogLimiter;
@@ -40,6 +41,8 @@ pub(crate) struct Runner {
     pub(crate) context: Arc<JobContext>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) join_window: Duration,
+    /// The channel that is told of complete requests.
+    pub(crate) publish: Option<String>,
     /// Limits log lines about the store.
     pub(crate) log_limiter: LogLimiter,
     /// Cancelled when unfinished requests must be marked as cut.
@@ -55,6 +58,8 @@ pub(crate) struct Accepted {
     pub(crate) jobs: Vec<Admission>,
     pub(crate) working: Working,
     pub(crate) track: Arc<Track>,
+    /// For a client that waits.
+    pub(crate) tap: Option<Tap>,
 }
 
 impl Runner {
@@ -69,6 +74,7 @@ impl Runner {
             jobs: admissions,
             working,
             track,
+            mut tap,
         } = accepted;
         add(&self.counts.jobs, admissions.len() as u64);
         let mut jobs: FuturesUnordered<_> = admissions
@@ -86,7 +92,7 @@ impl Runner {
                     .await;
                 track.finish();
                 working.progress();
-                return;
+                return self.announce(&id, &track, at).await;
             }
             if jobs.is_empty() && !ready.is_empty() {
                 // The last answers do not wait for earlier writes to a slow store; only the marker does.
@@ -99,6 +105,12 @@ impl Runner {
             tokio::select! {
                 biased;
                 Some(done) = jobs.next(), if !jobs.is_empty() => {
+                    if let Some(tap) = &tap {
+                        tap.tell(&done);
+                    }
+                    if jobs.is_empty() {
+                        tap = None;
+                    }
                     if ready.is_empty() {
                         flush_at = Instant::now() + self.join_window;
                     }
@@ -118,6 +130,24 @@ impl Runner {
                 .clone()
                 .write(Arc::clone(&id), ready, None, Arc::clone(&track));
             writes.push(Box::pin(write));
+        }
+    }
+
+    /// Tells subscribers that a request is complete. Those who miss it find the mark in the store.
+    async fn announce(&self, id: &str, track: &Track, at: Instant) {
+        let Some(channel) = &self.publish else {
+            return;
+        };
+        let channel = channel.replace("{id}", id);
+        let summary = track.summary(elapsed_ms(at));
+        if let Err(error) = self.store.publish(&channel, &summary).await
+            && let Some(times) = self.log_limiter.due(Instant::now())
+        {
+            tracing::warn!(
+                error = error.chain(),
+                times,
+                "ends of requests could not be published"
+            );
         }
     }
 

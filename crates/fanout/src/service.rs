@@ -8,19 +8,19 @@ use http::{HeaderMap, HeaderName, Method};
 use nagaya_clock::{Clock, SystemClock};
 use nagaya_ids::mint::MintError;
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, Span};
 use uuid::Uuid;
 
-use crate::client::{Fetch, HttpClient};
+use crate::client::{Buffers, Fetch, HttpClient};
 use crate::config::FanoutConfig;
-use crate::deadline::Receipt;
 use crate::endpoint::{Admission, EndpointSet, ShedReason};
 use crate::endpoints::Endpoints;
 use crate::error::Error;
+use crate::gather::{Arrived, Tap};
 use crate::handlers::Handlers;
 use crate::ids::IdSource;
 use crate::job::JobContext;
@@ -31,13 +31,16 @@ use crate::outcome::{Outcome, State};
 use crate::read_back::show;
 use crate::recent::{Recent, RecentRequest, Track};
 use crate::request::{Outgoing, VIA_HEADER};
-use crate::runner::{Accepted, Runner};
-use crate::stats::{Counts, RejectReason, add};
+use crate::request_task::{Handler, RequestTask};
+use crate::runner::Runner;
+use crate::stats::{Counts, RejectReason};
 use crate::store::{Record, Store, StoreError};
-use crate::traced;
 
 /// Fan-outs that a request may pass before it counts as a loop whose header was stripped.
 const HOPS_MAX: usize = 8;
+
+/// Time limit for writing the markers of cut requests.
+const MARK_LIMIT: Duration = Duration::from_millis(1500);
 
 /// The service, shared by all connections.
 pub struct Fanout {
@@ -53,6 +56,10 @@ pub struct Fanout {
     load: Arc<Load>,
     /// One task per request in progress.
     tasks: TaskTracker,
+    /// The memory for replies to clients that wait.
+    pub(crate) replies: Arc<Buffers>,
+    /// One task per WebSocket.
+    pub(crate) sockets: TaskTracker,
     /// Cancelled when readers must not wait any longer.
     pub(crate) closing: CancellationToken,
     /// The name of this process among fan-outs that send to each other.
@@ -61,30 +68,6 @@ pub struct Fanout {
 
 /// Calls that may go on after their deadline, to save their connections.
 const LATE_CALLS_MAX: usize = 256;
-
-/// Permission for a request to be between arrival and reply.
-pub(crate) struct Handler {
-    handlers: Arc<Mutex<Handlers>>,
-    since: Instant,
-    has_replied: bool,
-}
-
-impl Handler {
-    /// The request is stored, and its client is told so.
-    fn replied(mut self) {
-        let now = Instant::now();
-        self.has_replied = true;
-        self.handlers.lock().replied(now - self.since, now);
-    }
-}
-
-impl Drop for Handler {
-    fn drop(&mut self) {
-        if !self.has_replied {
-            self.handlers.lock().leave();
-        }
-    }
-}
 
 /// A client's request, and what endpoints receive of it.
 pub(crate) struct Arrival {
@@ -95,6 +78,8 @@ pub(crate) struct Arrival {
     pub(crate) outgoing: Outgoing,
     /// The fan-outs that it has passed.
     pub(crate) via: Option<String>,
+    /// Whether the client waits for the answers.
+    pub(crate) wants_answers: bool,
 }
 
 /// What the client learns about an accepted request.
@@ -104,6 +89,8 @@ pub(crate) struct Taken {
     /// All endpoints of the request.
     pub(crate) set: Arc<EndpointSet>,
     pub(crate) shed: Vec<(Arc<str>, ShedReason)>,
+    /// The answers as they come, if they are wanted.
+    pub(crate) answers: Option<mpsc::Receiver<Arrived>>,
 }
 
 /// Why a request was not accepted. Nothing was sent to any endpoint.
@@ -159,6 +146,7 @@ impl Fanout {
             context: Arc::new(context),
             counts: Arc::default(),
             join_window: config.join_window,
+            publish: config.publish.clone(),
             log_limiter: LogLimiter::default(),
             cut: CancellationToken::new(),
         };
@@ -172,6 +160,8 @@ impl Fanout {
             handlers: Arc::new(Mutex::new(Handlers::new(config.handlers, Instant::now()))),
             load: Arc::new(Load::new(config.workers, config.queue)),
             tasks: TaskTracker::new(),
+            replies: Arc::new(Buffers::new(config.replies_max.as_usize())),
+            sockets: TaskTracker::new(),
             closing: CancellationToken::new(),
             name: Uuid::new_v4().simple().to_string(),
             config,
@@ -258,11 +248,7 @@ impl Fanout {
 
     /// Returns a handler permit unless all are taken.
     pub(crate) fn handler(&self) -> Option<Handler> {
-        self.handlers.lock().enter().then(|| Handler {
-            handlers: Arc::clone(&self.handlers),
-            since: Instant::now(),
-            has_replied: false,
-        })
+        Handler::enter(&self.handlers)
     }
 
     /// Returns whether a request has been here before, or has passed too many fan-outs.
@@ -302,28 +288,19 @@ impl Fanout {
             }
         };
         let (tell, mut told) = oneshot::channel();
+        let (tap, answers) = arrival
+            .wants_answers
+            .then(|| Tap::new(jobs.len(), &self.replies))
+            .unzip();
         let decided = Arc::new(AtomicBool::new(false));
-        let at = arrival.at;
-        let method = if arrival.outgoing.method == Method::POST {
-            "POST"
-        } else {
-            "GET"
-        };
+        let (at, is_post) = (arrival.at, arrival.outgoing.method == Method::POST);
+        let method = if is_post { "POST" } else { "GET" };
         let (at_ms, asked) = (SystemClock.unix_ms().unsigned_abs(), set.iter().len());
         let track = Track::new(Arc::clone(&id), method, &arrival.url, at_ms, asked, shed.len());
         let task = RequestTask {
             recent: Arc::clone(&self.recent),
             track: Arc::new(track),
-            record: Record {
-                id: Arc::clone(&id),
-                method,
-                url: arrival.url,
-                endpoints: Arc::clone(&set.names_json),
-                shed: shed
-                    .iter()
-                    .map(|(name, reason)| (Arc::clone(name), shed_outcome(*reason)))
-                    .collect(),
-            },
+            record: record_of(&id, method, arrival.url, &set, &shed),
             at,
             outgoing: arrival.outgoing,
             via: arrival
@@ -334,6 +311,7 @@ impl Fanout {
             live: Arc::clone(&self.live),
             runner: Arc::clone(&self.runner),
             decided: Arc::clone(&decided),
+            tap,
             tell,
         };
         self.tasks.spawn(task.run().instrument(arrival.span));
@@ -345,7 +323,12 @@ impl Fanout {
             Ok(told) => told.ok(),
         };
         match reason.unwrap_or_else(|| Err("its task has ended".to_owned())) {
-            Ok(()) => Ok(Taken { id, set, shed }),
+            Ok(()) => Ok(Taken {
+                id,
+                set,
+                shed,
+                answers,
+            }),
             Err(reason) => {
                 counts.reject(RejectReason::Store);
                 Err(Refusal::Store { id, reason })
@@ -371,12 +354,22 @@ impl Fanout {
         (jobs, shed)
     }
 
+    /// Returns when everything has to end at once.
+    pub(crate) async fn is_cut(&self) {
+        self.runner.cut.cancelled().await;
+    }
+
     /// Waits until every request in progress is finished, or marked because `cut` came first. Returns how
     /// many were marked. The caller must not accept new requests any more.
     pub async fn drain(&self, cut: impl Future<Output = ()>) -> usize {
         self.tasks.close();
+        self.sockets.close();
+        let done = async {
+            self.tasks.wait().await;
+            self.sockets.wait().await;
+        };
         let marked = tokio::select! {
-            () = self.tasks.wait() => 0,
+            () = done => 0,
             () = cut => {
                 let open = self.live.len();
                 self.runner.cut.cancel();
@@ -394,84 +387,25 @@ impl Fanout {
     }
 }
 
-/// A request on its way from acceptance to its end, in one task.
-struct RequestTask {
-    record: Record,
-    at: Instant,
-    outgoing: Outgoing,
-    via: String,
-    jobs: Vec<Admission>,
-    handler: Handler,
-    live: Arc<Live>,
-    recent: Arc<Recent>,
-    track: Arc<Track>,
-    runner: Arc<Runner>,
-    /// Set by the side that decides first: this task, that the request is accepted, or the waiting client's
-    /// side, that storing took too long.
-    decided: Arc<AtomicBool>,
-    tell: oneshot::Sender<Result<(), String>>,
-}
-
-impl RequestTask {
-    /// Stores the request, reports that, and runs its jobs. A slow write runs to its end and holds its
-    /// handler permit meanwhile. So a store that hangs soon holds all permits, and further requests are
-    /// rejected at once.
-    async fn run(mut self) {
-        let store_ms = match self.store().await {
-            Ok(store_ms) => store_ms,
-            Err(reason) => {
-                // The client may have disconnected.
-                let _ = self.tell.send(Err(reason));
-                return self.runner.mark_refused(&self.record.id, &self.jobs).await;
-            }
-        };
-        if self.decided.swap(true, Ordering::AcqRel) {
-            tracing::debug!("request stored too late, not running it");
-            return self.runner.mark_refused(&self.record.id, &self.jobs).await;
-        }
-        self.handler.replied();
-        let id = self.record.id;
-        add(&self.runner.counts.accepted, 1);
-        self.outgoing.identify(&id, &self.via);
-        self.recent.add(Arc::clone(&self.track));
-        let accepted = Accepted {
-            at: self.at,
-            receipt: Receipt {
-                store_ms,
-                known_at: Instant::now(),
-            },
-            outgoing: Arc::new(self.outgoing),
-            jobs: self.jobs,
-            working: self.live.begin(&id),
-            track: self.track,
-            id,
-        };
-        // The client may have disconnected.
-        let _ = self.tell.send(Ok(()));
-        self.runner.run(accepted).await;
-    }
-
-    async fn store(&self) -> Result<Option<u64>, String> {
-        let counts = &self.runner.counts;
-        let began = Instant::now();
-        let recording = self.runner.store.record(&self.record);
-        let written = recording.instrument(traced::store(0)).await;
-        counts.store_latency.record(began.elapsed());
-        add(&counts.records, 1);
-        written.map_err(|error| {
-            add(&counts.store_failures, 1);
-            let error = error.chain();
-            if let Some(times) = self.runner.log_limiter.due(Instant::now()) {
-                tracing::warn!(error, times, "requests could not be stored");
-            }
-            error
-        })
+fn record_of(
+    id: &Arc<str>,
+    method: &'static str,
+    url: String,
+    set: &EndpointSet,
+    shed: &[(Arc<str>, ShedReason)],
+) -> Record {
+    let shed = shed.iter();
+    Record {
+        id: Arc::clone(id),
+        method,
+        url,
+        endpoints: Arc::clone(&set.names_json),
+        shed: shed
+            .map(|(name, reason)| (Arc::clone(name), shed_outcome(*reason)))
+            .collect(),
     }
 }
 
-/// Time limit for writing the markers of cut requests.
-const MARK_LIMIT: Duration = Duration::from_millis(1500);
-
-fn shed_outcome(reason: ShedReason) -> Outcome {
+pub(crate) fn shed_outcome(reason: ShedReason) -> Outcome {
     Outcome::new(State::Shed, Duration::ZERO).with_detail(reason.words())
 }

@@ -51,6 +51,13 @@ impl Held {
         }
     }
 
+    /// Takes a share at once; `None` if there is not that much left.
+    pub(crate) fn take(buffers: &Arc<Buffers>, bytes: usize) -> Option<Held> {
+        let mut held = Held::none(buffers);
+        held.grow(bytes).ok()?;
+        Some(held)
+    }
+
     fn grow(&mut self, bytes: usize) -> Result<(), FetchError> {
         let used = self.buffers.used.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;

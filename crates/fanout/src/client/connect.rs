@@ -10,6 +10,7 @@ use http_body_util::Full;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use nagaya_net::tls;
+use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -87,7 +88,9 @@ impl Connector {
 
     async fn open(&self, origin: &Origin) -> Result<TcpStream, FetchError> {
         let addresses = self.look_up(origin).await.map_err(|error| {
-            FetchError::Refused(format!("the name {} cannot be looked up: {error}", origin.host))
+            refused(&error, || {
+                format!("the name {} cannot be looked up: {error}", origin.host)
+            })
         })?;
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for address in addresses {
@@ -101,7 +104,7 @@ impl Connector {
                 Err(error) => last = error,
             }
         }
-        Err(FetchError::Refused(format!("cannot connect: {last}")))
+        Err(refused(&last, || format!("cannot connect: {last}")))
     }
 
     async fn look_up(&self, origin: &Origin) -> io::Result<Vec<SocketAddr>> {
@@ -150,8 +153,32 @@ impl Connector {
     }
 }
 
+/// Returns whose fault it is that there is no connection.
+fn refused(error: &io::Error, reason: impl FnOnce() -> String) -> FetchError {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    match errno {
+        Some(Errno::MFILE | Errno::NFILE) => FetchError::NoFiles,
+        _ => FetchError::Refused(reason()),
+    }
+}
+
 fn tls_connector(ca: Option<&Path>) -> Result<TlsConnector, String> {
     let mut config = tls::client_config(ca)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_want_of_file_descriptors_is_not_the_endpoints_fault() {
+        for errno in [Errno::MFILE, Errno::NFILE] {
+            let error = refused(&io::Error::from(errno), || unreachable!("it was not asked"));
+            assert!(matches!(error, FetchError::NoFiles), "{errno}");
+        }
+        let error = refused(&io::Error::from(Errno::CONNREFUSED), || "reason".to_owned());
+        assert!(matches!(error, FetchError::Refused(reason) if reason == "reason"));
+    }
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::header::LOCATION;
-use http::{Method, Response};
+use http::header::{CONTENT_TYPE, LOCATION};
+use http::{HeaderValue, Method, Response};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
@@ -30,6 +30,8 @@ const STALE_TRIES_MAX: usize = 3;
 pub struct Fetched {
     pub status: u16,
     pub body: Bytes,
+    /// Its `Content-Type`.
+    pub kind: Option<HeaderValue>,
     /// The memory that the body accounts for.
     pub(crate) held: Option<Held>,
 }
@@ -44,6 +46,8 @@ pub enum FetchError {
     LongQuery,
     /// The memory budget for bodies is used up.
     NoMemory,
+    /// There is no file descriptor for a connection. Nothing was sent.
+    NoFiles,
     /// Too many redirects, or one that leads nowhere; with the status of the last one.
     Redirects(u16),
 }
@@ -192,6 +196,7 @@ impl HttpClient {
         let location = location
             .filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308))
             .map(str::to_owned);
+        let kind = response.headers().get(CONTENT_TYPE).cloned();
         let limits = body::Limits {
             wire: self.body_max,
             unpacked: self.unpacked_max,
@@ -202,6 +207,7 @@ impl HttpClient {
             _ => Step::Done(Fetched {
                 status,
                 body,
+                kind,
                 held: Some(held),
             }),
         })

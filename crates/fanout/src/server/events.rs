@@ -1,10 +1,10 @@
-//! A request read back as server-sent events: one event per endpoint once its outcome is known, then the end.
+//! Server-sent events, and the messages about a request that is read back.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::convert::Infallible;
 
 use bytes::Bytes;
-use futures_util::stream::{Stream, unfold};
+use futures_util::stream::unfold;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Response};
 use http_body::Frame;
@@ -12,46 +12,51 @@ use http_body_util::{BodyExt, Either, StreamBody};
 use serde_json::{Value, json};
 
 use super::Reply;
+use super::told::{Source, Told};
 use crate::read_back::{Follower, names, show_one};
 use crate::store::Stored;
 
-pub(super) fn stream(follower: Follower, id: String, first: Stored) -> Reply {
-    let events = Events {
-        follower,
-        id,
-        told: BTreeSet::new(),
-        queue: VecDeque::new(),
-        ended: false,
-    };
-    let body = StreamBody::new(events.run(first)).boxed_unsync();
-    let mut reply = Response::new(Either::Right(body));
+/// Sends messages as events until the last.
+pub(super) fn stream(source: Source) -> Reply {
+    let events = unfold(source, |mut source| async move {
+        let Told { name, data } = source.next().await?;
+        // The data is on one line.
+        let bytes = Bytes::from(format!("event: {name}\ndata: {data}\n\n"));
+        Some((Ok::<_, Infallible>(Frame::data(bytes)), source))
+    });
+    let mut reply = Response::new(Either::Right(StreamBody::new(events).boxed_unsync()));
     let headers = reply.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     reply
 }
 
-struct Events {
+/// A request in the store as messages: one per endpoint once its outcome is known, then the end.
+pub(super) struct Events {
     follower: Follower,
     id: String,
     told: BTreeSet<String>,
-    queue: VecDeque<Bytes>,
+    queue: VecDeque<Told>,
     ended: bool,
 }
 
 impl Events {
-    fn run(mut self, first: Stored) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> {
-        self.tell(&first);
-        unfold(self, |mut events| async move {
-            let bytes = events.next().await?;
-            Some((Ok(Frame::data(bytes)), events))
-        })
+    pub(super) fn new(follower: Follower, id: String, first: &Stored) -> Events {
+        let mut events = Events {
+            follower,
+            id,
+            told: BTreeSet::new(),
+            queue: VecDeque::new(),
+            ended: false,
+        };
+        events.tell(first);
+        events
     }
 
-    async fn next(&mut self) -> Option<Bytes> {
+    pub(super) async fn next(&mut self) -> Option<Told> {
         loop {
-            if let Some(bytes) = self.queue.pop_front() {
-                return Some(bytes);
+            if let Some(told) = self.queue.pop_front() {
+                return Some(told);
             }
             if self.ended {
                 return None;
@@ -79,7 +84,7 @@ impl Events {
             }
             if let Some(mut shown) = show_one(&name, stored) {
                 shown["endpoint"] = Value::String(name.clone());
-                self.queue.push_back(event("answer", &shown));
+                self.queue.push_back(Told::new("answer", &shown));
                 self.told.insert(name);
             }
         }
@@ -91,13 +96,8 @@ impl Events {
         }
     }
 
-    fn end(&mut self, name: &str, data: Value) {
-        self.queue.push_back(event(name, &data));
+    fn end(&mut self, name: &'static str, data: Value) {
+        self.queue.push_back(Told::new(name, &data));
         self.ended = true;
     }
-}
-
-/// JSON contains no raw line breaks, so one line of data is enough.
-fn event(name: &str, data: &Value) -> Bytes {
-    format!("event: {name}\ndata: {data}\n\n").into()
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http::request::Parts;
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
 use hyper::body::Body;
 use nagaya_http_kit::bearer;
@@ -13,8 +14,12 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::call::Call;
+use super::events::{self, Events};
 use super::problem::Problem;
-use super::{Reply, events};
+use super::told::Source;
+use super::websocket::{self, Handshake};
+use super::{JSON, Reply};
 use crate::endpoint::ShedReason;
 use crate::ids;
 use crate::read_back::{Follower, Wanted, parse_timeout, show};
@@ -25,8 +30,6 @@ use crate::traced;
 
 /// Prefix of read-back paths; everything else is fanned out.
 const READ_BACK: &str = "/requests/";
-
-const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 
 /// Handles one request.
 pub(super) async fn handle(fanout: &Arc<Fanout>, request: Request<RequestBody>) -> Reply {
@@ -40,7 +43,7 @@ pub(super) async fn handle(fanout: &Arc<Fanout>, request: Request<RequestBody>) 
         &Method::GET => match read_back_id(request.uri()) {
             Some(id) => {
                 let id = id.to_owned();
-                read_back(fanout, id, &request.map(drop)).await
+                read_back(fanout, id, request.into_parts().0).await
             }
             None => fan_out(fanout, request, at, control).await,
         },
@@ -80,7 +83,8 @@ async fn fan_out(
     if let Some(control) = control.as_ref().filter(|_| fanout.config.token.is_some()) {
         control.signed_in();
     }
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
+    let call = Call::of(fanout, &mut head)?;
     let body = if head.method == Method::POST {
         read_body(fanout, body).await?
     } else {
@@ -116,10 +120,12 @@ async fn fan_out(
         url,
         via: (!via.is_empty()).then(|| via.join(", ")),
         outgoing,
+        wants_answers: call.is_some(),
     };
-    match fanout.take(arrival, handler).await {
-        Ok(taken) => Ok(taken_reply(&taken)),
-        Err(refusal) => Err(refused(refusal)),
+    let taken = fanout.take(arrival, handler).await.map_err(refused)?;
+    match call {
+        Some(call) => call.reply(fanout, taken, at).await,
+        None => Ok(taken_reply(&taken)),
     }
 }
 
@@ -200,9 +206,9 @@ fn refused(refusal: Refusal) -> Problem {
     }
 }
 
-async fn read_back(fanout: &Arc<Fanout>, id: String, request: &Request<()>) -> Result<Reply, Problem> {
+async fn read_back(fanout: &Arc<Fanout>, id: String, mut head: Parts) -> Result<Reply, Problem> {
     let (mut wanted, mut limit) = (Wanted::Nothing, fanout.config.read_wait_max);
-    for (name, value) in parameters(request.uri().query().unwrap_or_default()) {
+    for (name, value) in parameters(head.uri.query().unwrap_or_default()) {
         match name.as_str() {
             "wait" => wanted = Wanted::parse(&value),
             "timeout" => {
@@ -219,12 +225,13 @@ async fn read_back(fanout: &Arc<Fanout>, id: String, request: &Request<()>) -> R
         let detail = format!("the store cannot be read: {}", error.chain());
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
     };
-    let wants_events = request.headers().get(ACCEPT).is_some_and(|value| {
+    let handshake = Handshake::of(&mut head).transpose()?;
+    let wants_events = head.headers.get(ACCEPT).is_some_and(|value| {
         value
             .to_str()
             .is_ok_and(|value| value.contains("text/event-stream"))
     });
-    let found = if wants_events {
+    let found = if wants_events || handshake.is_some() {
         follower.poll_store().await.map_err(failed)?
     } else {
         follower.wait_for(&wanted).await.map_err(failed)?
@@ -233,10 +240,11 @@ async fn read_back(fanout: &Arc<Fanout>, id: String, request: &Request<()>) -> R
         let detail = format!("there is no request {id}; it has expired or never was");
         return Err(Problem::new(StatusCode::NOT_FOUND, detail));
     };
-    Ok(if wants_events {
-        events::stream(follower, id, stored)
-    } else {
-        json_reply(format!("{}\n", show(&id, &stored)))
+    let source = |follower| Source::Stored(Events::new(follower, id.clone(), &stored));
+    Ok(match handshake {
+        Some(handshake) => websocket::open(fanout, handshake, source(follower)),
+        None if wants_events => events::stream(source(follower)),
+        None => json_reply(format!("{}\n", show(&id, &stored))),
     })
 }
 
@@ -280,7 +288,7 @@ mod tests {
             },
         ];
         let mut problems: Vec<Problem> = refusals.into_iter().map(refused).collect();
-        for status in [400, 401, 404, 405, 408, 413, 503, 508] {
+        for status in [400, 401, 404, 405, 408, 413, 426, 503, 508] {
             problems.push(Problem::new(StatusCode::from_u16(status).unwrap(), "no \"あ\""));
         }
         let replies = problems.into_iter().map(Problem::reply);

@@ -1,8 +1,12 @@
 //! The listener: accepts connections, passes requests to the service, and shuts down gracefully.
 
+mod call;
 mod events;
 mod handler;
+mod merged;
 mod problem;
+mod told;
+mod websocket;
 
 use std::convert::Infallible;
 use std::io;
@@ -12,12 +16,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Response;
+use http::{HeaderValue, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{Either, Full};
 use nagaya_http_kit::hosts::{HostRule, is_loopback};
 use nagaya_http_kit::proxies::Proxies;
 use nagaya_http_kit::server::{self, BodyLimits, Options, Stop, Tls};
+use rustix::process::{Resource, getrlimit};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +30,8 @@ use crate::service::Fanout;
 
 /// A response: a complete body, or a stream of events.
 type Reply = Response<Either<Full<Bytes>, UnsyncBoxBody<Bytes, Infallible>>>;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -103,6 +110,12 @@ impl Server {
             cut: cut.clone(),
         };
         let options = options(&fanout, &self.listener, self.access);
+        if options.connections_max < fanout.config.connections_max {
+            tracing::warn!(
+                connections = options.connections_max,
+                "the limit of open files allows fewer connections than `fanout.connections_max`"
+            );
+        }
         let handler = Arc::clone(&fanout);
         let service = move |request| {
             let fanout = Arc::clone(&handler);
@@ -116,11 +129,18 @@ impl Server {
     }
 }
 
+/// Returns how many connections of clients leave as many file descriptors to endpoints and store.
+fn files_for_clients() -> usize {
+    let limit = getrlimit(Resource::Nofile).current;
+    let limit = limit.and_then(|limit| usize::try_from(limit).ok());
+    (limit.unwrap_or(usize::MAX) / 2).max(1)
+}
+
 fn options(fanout: &Fanout, listener: &TcpListener, access: Access) -> Options {
     let config = &fanout.config;
     Options {
         section: "fanout",
-        connections_max: config.connections_max,
+        connections_max: config.connections_max.min(files_for_clients()),
         connections_per_address: config.connections_per_address,
         head_timeout: config.head_timeout,
         head_bytes_max: HEAD_BYTES_MAX,

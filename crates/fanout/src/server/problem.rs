@@ -1,6 +1,6 @@
 //! Errors as problem documents, with serinin's `request_id` where there is one.
 
-use http::header::ALLOW;
+use http::header::{ALLOW, SEC_WEBSOCKET_VERSION};
 use http::{HeaderValue, StatusCode};
 use http_body_util::Either;
 use nagaya_http_kit::problem;
@@ -20,6 +20,9 @@ impl Problem {
         Problem(match status {
             StatusCode::SERVICE_UNAVAILABLE => problem.retry_after(RETRY_SECONDS),
             StatusCode::METHOD_NOT_ALLOWED => problem.header(ALLOW, HeaderValue::from_static("GET, POST")),
+            StatusCode::UPGRADE_REQUIRED => {
+                problem.header(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"))
+            }
             StatusCode::UNAUTHORIZED => problem.challenge(),
             _ => problem,
         })

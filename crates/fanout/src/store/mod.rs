@@ -139,6 +139,11 @@ pub trait Store: Send + Sync + 'static {
     /// but recorded as late. No key is ever left without an expiry.
     fn write<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Vec<Written>, StoreError>>;
 
+    /// Tells the subscribers of a channel; a store without channels tells nobody.
+    fn publish<'a>(&'a self, _channel: &'a str, _message: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// Reads a request and its answers so far; `None` if it does not exist.
     fn read<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Stored>, StoreError>>;
 }

@@ -217,6 +217,14 @@ impl Store for RedisStore {
         Box::pin(self.write_now(batch))
     }
 
+    fn publish<'a>(&'a self, channel: &'a str, message: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let publish = ["PUBLISH", channel, message];
+            self.client.call(channel.as_bytes(), &publish).await?;
+            Ok(())
+        })
+    }
+
     fn read<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Stored>, StoreError>> {
         Box::pin(self.read_now(id))
     }

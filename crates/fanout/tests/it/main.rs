@@ -5,6 +5,7 @@
 mod fan;
 mod scripted;
 
+mod call;
 mod compat;
 mod deadline;
 mod endpoint_faults;

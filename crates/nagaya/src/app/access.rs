@@ -2,6 +2,7 @@
 //! the house is used.
 
 use nagaya_config::Listen;
+use nagaya_fanout::FanoutConfig;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::app::settings::Settings;
@@ -91,8 +92,18 @@ pub(crate) fn descriptor_limit() -> Option<u64> {
 
 /// Raises the number of files that this process may open, as far as it may and needs to.
 pub(crate) fn raise_descriptor_limit(settings: &Settings) {
+    raise_descriptor_limit_to(descriptors_needed(settings));
+}
+
+/// As [`raise_descriptor_limit`], for a fan-out alone: a connection of each client, and of each job to its endpoint.
+pub(crate) fn raise_descriptor_limit_for(fanout: &FanoutConfig) {
+    let connections = fanout.connections_max.saturating_add(fanout.workers);
+    let connections = u64::try_from(connections).unwrap_or(u64::MAX);
+    raise_descriptor_limit_to(connections.saturating_add(OTHER_FILES));
+}
+
+fn raise_descriptor_limit_to(needed: u64) {
     let now = getrlimit(Resource::Nofile);
-    let needed = descriptors_needed(settings);
     let wanted = now.maximum.map_or(needed, |maximum| maximum.min(needed));
     if now.current.is_some_and(|current| current < wanted) {
         let raised = Rlimit {

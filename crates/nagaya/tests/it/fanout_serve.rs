@@ -333,3 +333,62 @@ fn what_cannot_work_is_refused_at_once() {
         "greatest is 1023",
     );
 }
+
+/// Asks over a connection that stays open, and returns the status of the answer.
+fn ask_and_stay(address: SocketAddr) -> std::io::Result<(u16, TcpStream)> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    stream.write_all(b"GET /?q=1 HTTP/1.1\r\nhost: localhost\r\n\r\n")?;
+    let mut head = [0; 12];
+    stream.read_exact(&mut head)?;
+    let status = String::from_utf8_lossy(&head[9..12]).parse();
+    Ok((status.map_err(std::io::Error::other)?, stream))
+}
+
+#[test]
+fn with_few_file_descriptors_every_request_is_answered_and_every_loss_named() {
+    let endpoint = Endpoint::start("one");
+    let folder = Folder::new("files");
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let endpoints: Vec<String> = (1..=6)
+        .map(|n| format!("--endpoint=dst{n}={}", endpoint.url))
+        .collect();
+    let launch = Launch::new("nagaya", "/bin/sh")
+        .args([
+            "-c",
+            "ulimit -n 128; exec \"$0\" \"$@\"",
+            BINARY,
+            "fanout",
+            "serve",
+        ])
+        .args(["-storetype", "gocache", "--listen", &address.to_string()])
+        .args(endpoints);
+    let served = Served {
+        process: Process::start(launch, folder.path()).unwrap(),
+        address,
+        folder,
+    };
+    served.wait_ready();
+    let clients: Vec<_> = (0..200)
+        .map(|_| std::thread::spawn(move || ask_and_stay(address)))
+        .collect();
+    let answers: Vec<_> = clients.into_iter().map(|client| client.join().unwrap()).collect();
+    for answer in &answers {
+        match answer {
+            Ok((status, _)) => assert!([200, 503].contains(status), "{status}"),
+            Err(error) => panic!("no answer: {error}"),
+        }
+    }
+    let good = answers
+        .iter()
+        .flatten()
+        .filter(|(status, _)| *status == 200)
+        .count();
+    assert!(good > 0, "some are answered well");
+    drop(answers);
+    let result = served.read(&served.ask());
+    assert_eq!(result["complete"], true, "{result}");
+    for outcome in result["results"].as_object().unwrap().values() {
+        assert_eq!(outcome["state"], "ok", "there is room again: {result}");
+    }
+}

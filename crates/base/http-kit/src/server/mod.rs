@@ -10,18 +10,19 @@
 mod body;
 mod front;
 mod places;
+mod refusal;
+mod spare;
 mod tls;
 mod write_timeout;
 
 use std::convert::Infallible;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -29,6 +30,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
@@ -38,10 +40,11 @@ pub use front::{ClientAddress, Connection};
 pub use tls::Tls;
 
 use crate::hosts::HostRule;
-use crate::problem::Problem;
 use crate::proxies::Proxies;
 use front::Front;
 use places::{Place, Places};
+use refusal::{all_taken, no_files, refuse};
+use spare::{Spare, is_out_of_files};
 use write_timeout::WriteTimeout;
 
 /// How long connections stay open after the listener has closed, so that requests which were sent before are read
@@ -50,6 +53,19 @@ const SETTLE: Duration = Duration::from_millis(20);
 
 /// Places beyond the limit, for probes.
 const RESERVE: usize = 8;
+
+/// How long a client that was not heard yet has for its request when its connection is given up.
+const LAST_CHANCE: Duration = Duration::from_millis(20);
+/// How long a connection that is given up may take to close.
+const GIVE_UP_PAUSE: Duration = Duration::from_millis(1);
+/// How long the request of a client that is refused is waited for; mostly it is there already.
+const HEAD_PAUSE: Duration = Duration::from_millis(2);
+/// The same where others do not wait meanwhile.
+const HEAD_PAUSE_MAX: Duration = Duration::from_millis(100);
+/// Clients beyond the limit that are told so at the same time; further ones only see the connection close.
+const REFUSALS_MAX: usize = 64;
+/// Clients that are refused because there is no file descriptor before room is looked for again.
+const TOLD_MAX: usize = 32;
 
 /// How much of its requests an HTTP/2 connection may send ahead of their readers: the protocol's own default. It is
 /// memory that every connection may use.
@@ -164,6 +180,7 @@ where
         stop,
         service,
         connections: TaskTracker::new(),
+        refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
         cut: Arc::default(),
         cut_answering: Arc::default(),
     };
@@ -187,6 +204,7 @@ struct Acceptor<O, S> {
     stop: Stop,
     service: S,
     connections: TaskTracker,
+    refusals: Arc<Semaphore>,
     cut: Arc<AtomicUsize>,
     cut_answering: Arc<AtomicUsize>,
 }
@@ -200,30 +218,60 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     async fn accept_until_draining(&self, listener: TcpListener) {
+        let mut spare = Spare::new();
         loop {
-            tokio::select! {
+            let accepted = tokio::select! {
                 biased;
                 () = self.stop.draining.cancelled() => break,
-                accepted = listener.accept() => self.admit(accepted).await,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => self.admit(stream, peer),
+                Err(error) if is_out_of_files(&error) => self.make_room(&listener, &mut spare).await,
+                Err(error) => {
+                    warn!(%error, "accepting a connection failed");
+                    tokio::time::sleep(self.options.accept_pause).await;
+                }
             }
         }
         // Clients whose connection the kernel has completed already take it for accepted.
-        while let Ok(Ok(accepted)) = tokio::time::timeout(Duration::ZERO, listener.accept()).await {
-            self.admit(Ok(accepted)).await;
+        while let Ok(Ok((stream, peer))) = tokio::time::timeout(Duration::ZERO, listener.accept()).await {
+            self.admit(stream, peer);
         }
         drop(listener);
         tokio::time::sleep(SETTLE).await;
         self.stop.closing.cancel();
     }
 
-    async fn admit(&self, accepted: io::Result<(TcpStream, SocketAddr)>) {
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                warn!(%error, "accepting a connection failed");
-                return tokio::time::sleep(self.options.accept_pause).await;
+    /// Without a file descriptor for a connection, its client would wait for as long as it likes to. The connection
+    /// that has waited longest for its own client is closed instead; if all are in use, the client is told.
+    async fn make_room(&self, listener: &TcpListener, spare: &mut Spare) {
+        if spare.is_warning_due() {
+            warn!("the process has no file descriptor left for a connection; raise the limit (`ulimit -n`)");
+        }
+        if self.places.give_up_any() {
+            // Its task closes it.
+            return tokio::time::sleep(GIVE_UP_PAUSE).await;
+        }
+        let mut told = 0;
+        spare.release();
+        while told < TOLD_MAX
+            && let Ok(Ok((stream, peer))) = tokio::time::timeout(Duration::ZERO, listener.accept()).await
+        {
+            debug!(%peer, "connection refused, there are no file descriptors");
+            self.observer.refused();
+            if self.options.tls.is_none() {
+                refuse(stream, no_files(), HEAD_PAUSE).await;
             }
-        };
+            told += 1;
+        }
+        if told == 0 || !spare.take() {
+            tokio::time::sleep(self.options.accept_pause).await;
+            spare.take();
+        }
+    }
+
+    fn admit(&self, stream: TcpStream, peer: SocketAddr) {
         let address = peer.ip().to_canonical();
         match self.places.enter(address, self.options.proxies.trust(address)) {
             Some(place) => {
@@ -235,8 +283,15 @@ where
             None => {
                 debug!(%peer, "connection refused, the limit is reached");
                 self.observer.refused();
-                if self.options.tls.is_none() {
-                    refuse(&stream, self.options.section);
+                let permit = Arc::clone(&self.refusals).try_acquire_owned();
+                if self.options.tls.is_none()
+                    && let Ok(permit) = permit
+                {
+                    let problem = all_taken(self.options.section);
+                    self.connections.spawn(async move {
+                        refuse(stream, problem, HEAD_PAUSE_MAX).await;
+                        drop(permit);
+                    });
                 }
             }
         }
@@ -269,11 +324,19 @@ where
         }
     }
 
+    fn count_cut(&self, answering: &AtomicUsize) {
+        self.cut.fetch_add(1, Ordering::Relaxed);
+        if answering.load(Ordering::Relaxed) > 0 {
+            self.cut_answering.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     async fn run<T>(self, stream: T, connection: Connection, place: Place, guard: O::Guard)
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (peer, given_up) = (connection.peer, place.given_up.clone());
+        let activity = Arc::clone(&place.activity);
         // hyper times the head of every request but the first bytes, by which it tells the protocols apart; until
         // a first request has arrived the time is watched here.
         let (seen_request, answering) = (Arc::new(AtomicBool::new(false)), Arc::<AtomicUsize>::default());
@@ -312,16 +375,17 @@ where
                     break;
                 }
                 () = self.stop.cut.cancelled() => {
-                    self.cut.fetch_add(1, Ordering::Relaxed);
-                    if answering.load(Ordering::Relaxed) > 0 {
-                        self.cut_answering.fetch_add(1, Ordering::Relaxed);
-                    }
+                    self.count_cut(&answering);
                     break;
                 }
-                () = given_up.cancelled() => {
+                () = displaced(&given_up, &seen_request), if !closing => {
                     debug!(%peer, "connection given up for a newcomer");
                     self.observer.displaced();
-                    break;
+                    if activity.is_waiting() {
+                        break;
+                    }
+                    closing = true;
+                    connection.as_mut().graceful_shutdown();
                 }
                 () = self.stop.closing.cancelled(), if !closing => {
                     closing = true;
@@ -339,28 +403,13 @@ where
     }
 }
 
-/// Tells a client why it is not served. The few bytes fit the socket's empty buffer; if they do not, the client
-/// only sees the connection close.
-fn refuse(stream: &TcpStream, section: &str) {
-    let body = all_taken(section).body();
-    let answer = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
-         content-length: {}\r\nconnection: close\r\nretry-after: 1\r\n\r\n{body}",
-        body.len()
-    );
-    if let Err(error) = stream.try_write(answer.as_bytes()) {
-        debug!(%error, "a refused client could not be told");
+/// Returns when a connection has to make room. A client that was never heard may have sent its request just now, and has
+/// a moment for it.
+async fn displaced(given_up: &CancellationToken, seen_request: &AtomicBool) {
+    given_up.cancelled().await;
+    if !seen_request.load(Ordering::Relaxed) {
+        tokio::time::sleep(LAST_CHANCE).await;
     }
-}
-
-fn all_taken(section: &str) -> Problem {
-    let detail = format!(
-        "all connections that `{section}.connections_max` or `{section}.connections_per_address` allows are in \
-         use; try again later"
-    );
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
-        .kind("connections-taken")
-        .retry_after(1)
 }
 
 /// Sets the socket's options.

@@ -108,6 +108,15 @@ impl Places {
         })
     }
 
+    /// Gives up the connection that has waited longest for its client; false if none waits.
+    pub(super) fn give_up_any(&self) -> bool {
+        let mut taken = self
+            .taken
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        taken.give_up_one(|_| true)
+    }
+
     fn now_ms(&self) -> u64 {
         millis_since(self.began)
     }
@@ -187,6 +196,10 @@ impl Activity {
         let awaiting = self.awaiting_body.load(Ordering::Relaxed);
         let is_waiting = self.requests.load(Ordering::Relaxed) <= awaiting;
         is_waiting.then(|| self.since_ms.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiting_since_ms().is_some()
     }
 
     pub(super) fn begin(self: &Arc<Activity>, has_body: bool) -> InProgress {

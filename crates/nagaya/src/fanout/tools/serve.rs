@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::args::ServeArgs;
+use crate::app::access;
 use crate::app::readiness::Readiness;
 use crate::app::service::Service;
 use crate::app::settings::{self, HouseConfig, IdsConfig};
@@ -129,6 +130,7 @@ impl Plan {
         for warning in &self.warnings {
             warn!("{warning}");
         }
+        access::raise_descriptor_limit_for(&self.config);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let metrics = Arc::new(Metrics::new(up::VERSION, Arc::clone(&clock)));
         let fanout =
