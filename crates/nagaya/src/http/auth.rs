@@ -137,15 +137,15 @@ async fn refuse_principal(tokens: &Api, headers: &HeaderMap, permission: Permiss
     match tokens.admit(headers, permission).await {
         Ok(principal) if sees_the_house(&principal) => None,
         Ok(_) => {
-            let detail = "the token is for one tenant or for some queues; the whole house is shown to tokens of the \
-                          tenant default that are not bound to queues, and to those with the scope admin";
+            let detail = "the token is for one tenant or for some queues; the whole house is shown to tokens that are \
+                          not bound to queues, of the tenant default or with the scope admin";
             Some(Problem::new(StatusCode::FORBIDDEN, detail).into_response())
         }
         Err(response) => Some(response),
     }
 }
 fn sees_the_house(principal: &PrincipalInfo) -> bool {
-    principal.is_admin || (principal.tenant == TenantId::default_tenant() && principal.queues.is_empty())
+    principal.queues.is_empty() && (principal.is_admin || principal.tenant == TenantId::default_tenant())
 }
 
 /// Returns the answer for those who do not have the house's own token, if it has one.
@@ -172,7 +172,8 @@ mod tests {
                 queues: queues.iter().map(|queue| queue.to_string()).collect(),
             })
         };
-        assert!(sees("default", false, &[]) && sees("shop", true, &["mail"]));
+        assert!(sees("default", false, &[]) && sees("shop", true, &[]));
         assert!(!sees("shop", false, &[]) && !sees("default", false, &["mail"]));
+        assert!(!sees("shop", true, &["mail"]) && !sees("default", true, &["mail"]));
     }
 }

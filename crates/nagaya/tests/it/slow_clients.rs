@@ -7,15 +7,25 @@ use crate::fanout_serve::Endpoint;
 use nagaya_clock::{Clock, SystemClock};
 use nagaya_testkit::http;
 
+/// Half of a form.
+const HALF_A_BODY: &str = "POST /sign-in HTTP/1.1\r\nhost: localhost\r\n\
+    content-type: application/x-www-form-urlencoded\r\ncontent-length: 1000\r\n\r\nx";
+
 /// What a stalled client sends before it goes silent.
-const STALLS: &[&str] = &[
-    "POST /sign-in HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-www-form-urlencoded\r\n\
-     content-length: 1000\r\n\r\nx",
-    "",
-    "GET /v1/house HTTP/1.1\r\nhost: loc",
-    "POST /nagaya.jobs.v1.Jobs/Enqueue HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/grpc\r\n\
-     content-length: 100000\r\n\r\nx",
-    "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+const STALLS: &[&[u8]] = &[
+    HALF_A_BODY.as_bytes(),
+    b"",
+    b"GET /v1/house HTTP/1.1\r\nhost: loc",
+    b"POST /nagaya.jobs.v1.Jobs/Enqueue HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/grpc\r\n\
+      content-length: 100000\r\n\r\nx",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    // A WebSocket whose client never says who it is.
+    b"GET /v1/ws HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+      sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+    // HTTP/2 with a window of no bytes, then a whole request: GET http://localhost/x.
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\
+      \0\0\x06\x04\0\0\0\0\0\0\x04\0\0\0\0\
+      \0\0\x11\x01\x05\0\0\0\x01\x82\x86\x04\x02/x\x41\x09localhost",
 ];
 
 struct Plan {
@@ -75,7 +85,7 @@ impl Crowd {
             *client = TcpStream::connect_timeout(&self.address, LIMIT)
                 .ok()
                 .and_then(|mut stream| {
-                    stream.write_all(stall.as_bytes()).ok()?;
+                    stream.write_all(stall).ok()?;
                     stream.set_nonblocking(true).ok()?;
                     Some(stream)
                 });
@@ -183,7 +193,7 @@ fn stalled_clients_keep_nobody_from_the_fanouts_listener() {
 fn eleven_hundred_half_bodies_do_not_take_the_house_away() {
     let house = house().start();
     let address = house.address("http");
-    let crowd: Vec<TcpStream> = (0..1100).map(|_| send(address, STALLS[0])).collect();
+    let crowd: Vec<TcpStream> = (0..1100).map(|_| send(address, HALF_A_BODY)).collect();
     for path in ["/readyz", "/v1/house", "/"] {
         let answer = nagaya_testkit::wait::value("an answer", LIMIT, || {
             Some(ask(address, &format!("GET {path} HTTP/1.1"))).filter(|answer| !answer.is_empty())

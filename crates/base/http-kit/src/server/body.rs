@@ -16,7 +16,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::places::BodyWait;
+use super::places::ClientWait;
 
 /// Limits of bodies.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +94,7 @@ impl Budget {
 /// What is known of one body; shared by the body, its handler and the server.
 pub(super) struct Meter {
     budget: Arc<Budget>,
-    wait: BodyWait,
+    wait: ClientWait,
     state: Mutex<MeterState>,
 }
 
@@ -107,7 +107,7 @@ struct MeterState {
 }
 
 impl Meter {
-    pub(super) fn new(budget: &Arc<Budget>, is_stranger: bool, wait: BodyWait) -> Arc<Meter> {
+    pub(super) fn new(budget: &Arc<Budget>, is_stranger: bool, wait: ClientWait) -> Arc<Meter> {
         Arc::new(Meter {
             budget: Arc::clone(budget),
             wait,
@@ -118,6 +118,10 @@ impl Meter {
                 failure: None,
             }),
         })
+    }
+
+    pub(super) fn is_stranger(&self) -> bool {
+        self.lock().is_stranger
     }
 
     fn lock(&self) -> MutexGuard<'_, MeterState> {
@@ -132,7 +136,7 @@ impl Meter {
     /// The response has begun: what was held of the request is free, and what still comes is a stream of messages
     /// with pauses between them, each bounded by who reads it.
     pub(super) fn settle(&self) {
-        self.wait.end();
+        self.wait.set(false);
         let mut state = self.lock();
         state.is_stream = true;
         state.give_back(&self.budget);
@@ -173,11 +177,17 @@ pub struct BodyControl(pub(super) Arc<Meter>);
 impl BodyControl {
     /// The sender is known. The request's connection keeps its place, and its body counts as any other.
     pub fn signed_in(&self) {
-        self.0.wait.end();
+        self.0.wait.set(false);
         let mut state = self.0.lock();
         if std::mem::take(&mut state.is_stranger) {
             self.0.budget.give_back(0, state.held);
         }
+    }
+
+    /// Resolves when the connection has lost its place to a newcomer, which happens to one that was upgraded only before
+    /// its client has signed in.
+    pub async fn given_up(&self) {
+        self.0.wait.given_up().await;
     }
 
     /// Keeps what has been received counted beyond the response, until the result is dropped.
@@ -273,7 +283,7 @@ impl Body for RequestBody {
             Poll::Ready(Some(Ok(frame))) => frame,
             Poll::Ready(Some(Err(_))) => return Poll::Ready(Some(Err(BodyError::Broken))),
             Poll::Ready(None) => {
-                self.meter.wait.end();
+                self.meter.wait.set(false);
                 return Poll::Ready(None);
             }
             Poll::Pending if self.is_late(context) => {
@@ -288,7 +298,7 @@ impl Body for RequestBody {
             self.meter.take(data.len())?;
         }
         if self.inner.is_end_stream() {
-            self.meter.wait.end();
+            self.meter.wait.set(false);
         }
         Poll::Ready(Some(Ok(frame)))
     }

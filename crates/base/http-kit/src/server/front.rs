@@ -82,6 +82,7 @@ impl Front {
                 Some(problem) => (problem.into_http().map(Either::Left), true),
                 None => self.serve(request, connection, &in_progress, service).await,
             };
+            let is_upgraded = response.status() == StatusCode::SWITCHING_PROTOCOLS;
             let mut response = response.map(|inner| Tracked {
                 inner,
                 in_progress: Some(in_progress),
@@ -91,9 +92,12 @@ impl Front {
                     .headers_mut()
                     .insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let body = response.body_mut();
+            if is_upgraded {
                 // The connection goes on as something else, and is in use until it closes.
-                std::mem::forget(response.body_mut().in_progress.take());
+                std::mem::forget(body.in_progress.take());
+            } else if let Some(in_progress) = &body.in_progress {
+                in_progress.wait().set(true);
             }
             response
         }
@@ -129,7 +133,7 @@ impl Front {
     {
         let client = self.proxies.client(connection.peer.ip(), request.headers());
         // Where no token is asked for, nobody is a stranger.
-        let meter = Meter::new(&self.budget, self.hosts.asks_token, in_progress.body());
+        let meter = Meter::new(&self.budget, self.hosts.asks_token, in_progress.wait().clone());
         let extensions = request.extensions_mut();
         extensions.insert(connection);
         extensions.insert(ClientAddress(client));
@@ -139,6 +143,9 @@ impl Front {
         let response = service(request).await;
         let failure = meter.failure();
         meter.settle();
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS && meter.is_stranger() {
+            in_progress.wait().set(true);
+        }
         match failure {
             Some(BodyError::Slow) => {
                 let detail = "the body did not come in time";
@@ -171,7 +178,8 @@ fn problem(refusal: &Refusal) -> Problem {
 }
 
 pin_project! {
-    /// A body that counts its request as in progress until it ends.
+    /// A body that counts its request as in progress until it ends, and as one that waits for its client from each piece
+    /// until the next is asked for.
     pub(super) struct Tracked<B> {
         #[pin]
         inner: B,
@@ -187,7 +195,12 @@ impl<B: Body> Body for Tracked<B> {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        self.project().inner.poll_frame(context)
+        let body = self.project();
+        let polled = body.inner.poll_frame(context);
+        if let Some(in_progress) = body.in_progress {
+            in_progress.wait().set(polled.is_ready());
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

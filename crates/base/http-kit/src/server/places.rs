@@ -1,9 +1,10 @@
 //! Who may be connected.
 //!
 //! There are so many places for connections, and so many for one address. When they are taken, a newcomer gets
-//! the place of the connection that has waited longest for its client: one that is idle, or that has sent half of
-//! a request and nothing since. So clients that connect and then say nothing keep nobody out, however many they
-//! are. A connection whose request is being answered, or whose client has signed in, is never given up.
+//! the place of the connection that has waited longest for its client: one that is idle, that has sent half of
+//! a request and nothing since, that does not read its response, or that has become a WebSocket without saying who it
+//! is. So clients that connect and then do nothing keep nobody out, however many they are. A connection whose request is
+//! being answered, or whose body comes from somebody who has signed in, is never given up.
 //!
 //! When every place is in honest use, a few more are there for probes: who asks for health or metrics is answered
 //! there, everybody else is told to come back.
@@ -88,8 +89,8 @@ impl Places {
         }
         let number = taken.next;
         taken.next += 1;
-        let activity = Arc::new(Activity::new(self.began, now_ms));
         let given_up = CancellationToken::new();
+        let activity = Arc::new(Activity::new(self.began, now_ms, given_up.clone()));
         taken.insert(
             number,
             Slot {
@@ -175,25 +176,27 @@ pub(super) struct Activity {
     began: Instant,
     /// Requests from the end of their head to the end of their response.
     requests: AtomicUsize,
-    /// Those of them whose body has not come yet.
-    awaiting_body: AtomicUsize,
+    /// Those of them that wait for their client: for the rest of the body, or until it reads the response.
+    awaiting_client: AtomicUsize,
     /// When it last began to wait for its client.
     since_ms: AtomicU64,
+    given_up: CancellationToken,
 }
 
 impl Activity {
-    fn new(began: Instant, now_ms: u64) -> Activity {
+    fn new(began: Instant, now_ms: u64, given_up: CancellationToken) -> Activity {
         Activity {
             began,
             requests: AtomicUsize::new(0),
-            awaiting_body: AtomicUsize::new(0),
+            awaiting_client: AtomicUsize::new(0),
             since_ms: AtomicU64::new(now_ms),
+            given_up,
         }
     }
 
     /// Returns since when it has waited for its client; `None` while it answers a request.
     fn waiting_since_ms(&self) -> Option<u64> {
-        let awaiting = self.awaiting_body.load(Ordering::Relaxed);
+        let awaiting = self.awaiting_client.load(Ordering::Relaxed);
         let is_waiting = self.requests.load(Ordering::Relaxed) <= awaiting;
         is_waiting.then(|| self.since_ms.load(Ordering::Relaxed))
     }
@@ -203,14 +206,13 @@ impl Activity {
     }
 
     pub(super) fn begin(self: &Arc<Activity>, has_body: bool) -> InProgress {
-        let in_progress = InProgress {
+        let wait = ClientWait {
             activity: Arc::clone(self),
-            awaits_body: Arc::new(AtomicBool::new(has_body)),
+            is_waiting: Arc::default(),
         };
-        self.awaiting_body
-            .fetch_add(usize::from(has_body), Ordering::Relaxed);
+        wait.set(has_body);
         self.requests.fetch_add(1, Ordering::Relaxed);
-        in_progress
+        InProgress { wait }
     }
 
     fn note_waiting(&self) {
@@ -220,39 +222,49 @@ impl Activity {
 
 /// A request in progress, for as long as it lives.
 pub(super) struct InProgress {
-    activity: Arc<Activity>,
-    awaits_body: Arc<AtomicBool>,
+    wait: ClientWait,
 }
 
 impl InProgress {
-    pub(super) fn body(&self) -> BodyWait {
-        BodyWait {
-            activity: Arc::clone(&self.activity),
-            awaits_body: Arc::clone(&self.awaits_body),
-        }
+    pub(super) fn wait(&self) -> &ClientWait {
+        &self.wait
     }
 }
 
 impl Drop for InProgress {
     fn drop(&mut self) {
-        self.body().end();
-        self.activity.note_waiting();
-        self.activity.requests.fetch_sub(1, Ordering::Relaxed);
+        self.wait.set(false);
+        self.wait.activity.note_waiting();
+        self.wait.activity.requests.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// The wait for the body of a request.
-pub(super) struct BodyWait {
+/// Whether a request waits for its client. While it does, its connection may lose its place.
+#[derive(Clone)]
+pub(super) struct ClientWait {
     activity: Arc<Activity>,
-    awaits_body: Arc<AtomicBool>,
+    is_waiting: Arc<AtomicBool>,
 }
 
-impl BodyWait {
-    /// The body is complete, or its sender is known: the connection keeps its place from now on.
-    pub(super) fn end(&self) {
-        if self.awaits_body.swap(false, Ordering::Relaxed) {
-            self.activity.awaiting_body.fetch_sub(1, Ordering::Relaxed);
+impl ClientWait {
+    pub(super) fn set(&self, is_waiting: bool) {
+        if is_waiting {
+            self.activity.note_waiting();
         }
+        if self.is_waiting.swap(is_waiting, Ordering::Relaxed) == is_waiting {
+            return;
+        }
+        let awaiting = &self.activity.awaiting_client;
+        if is_waiting {
+            awaiting.fetch_add(1, Ordering::Relaxed);
+        } else {
+            awaiting.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Resolves when the connection has lost its place.
+    pub(super) async fn given_up(&self) {
+        self.activity.given_up.cancelled().await;
     }
 }
 
@@ -300,7 +312,7 @@ mod tests {
         let first = places.enter(address(1), false).unwrap();
         let request = first.activity.begin(true);
         later().await;
-        request.body().end();
+        request.wait().set(false);
         assert!(places.enter(address(2), false).unwrap().is_reserve);
         drop(request);
         let stalled = first.activity.begin(true);
@@ -308,6 +320,20 @@ mod tests {
         assert!(!places.enter(address(2), false).unwrap().is_reserve);
         assert!(first.given_up.is_cancelled());
         drop(stalled);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_response_that_nobody_reads_is_waiting_and_one_that_is_being_made_is_not() {
+        let places = Places::new(Limits { all: 1, ..LIMITS });
+        let first = places.enter(address(1), false).unwrap();
+        let request = first.activity.begin(false);
+        later().await;
+        assert!(places.enter(address(2), false).unwrap().is_reserve);
+        // A piece of the response was handed over, and none has been asked for since.
+        request.wait().set(true);
+        later().await;
+        assert!(!places.enter(address(2), false).unwrap().is_reserve);
+        assert!(first.given_up.is_cancelled());
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,6 +10,7 @@ use std::time::Duration;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::extract::{FromRequestParts, State};
 use axum::response::Response;
+use nagaya_http_kit::server::BodyControl;
 use nagaya_jobs::JobId;
 use nagaya_jobs::event::{EventFilter, EventKind, Subscription};
 use serde::{Deserialize, Serialize};
@@ -71,6 +72,7 @@ pub(super) async fn open(State(api): State<Api>, call: Call) -> Result<Response,
         Err(problem) => return Err(problem),
     };
     let (mut parts, _) = call.request.into_parts();
+    let control = parts.extensions.get::<BodyControl>().cloned();
     let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &api).await;
     let upgrade = upgrade.map_err(|error| Problem::bad_request(error.body_text()))?;
     let upgrade = upgrade
@@ -79,7 +81,7 @@ pub(super) async fn open(State(api): State<Api>, call: Call) -> Result<Response,
     // Shutdown waits until the socket is closed.
     let tracked = api.streams.token();
     Ok(upgrade.on_upgrade(async move |socket| {
-        serve(api, socket, principal).await;
+        serve(api, socket, principal, control).await;
         drop(tracked);
     }))
 }
@@ -88,8 +90,18 @@ fn has_token(call: &Call) -> bool {
     call.headers().contains_key(axum::http::header::AUTHORIZATION)
 }
 
-async fn serve(api: Api, mut socket: WebSocket, principal: Option<Arc<Principal>>) {
-    let opened = tokio::time::timeout(HELLO_TIMEOUT, begin(&api, &mut socket, principal)).await;
+async fn serve(
+    api: Api,
+    mut socket: WebSocket,
+    principal: Option<Arc<Principal>>,
+    control: Option<BodyControl>,
+) {
+    let begun = begin(&api, &mut socket, principal, control.as_ref());
+    let opened = tokio::select! {
+        opened = tokio::time::timeout(HELLO_TIMEOUT, begun) => opened,
+        // Somebody else needs the connection's place, and nobody has said whose it is.
+        () = given_up(control.as_ref()) => return,
+    };
     let problem = match opened {
         Ok(Ok(Some(session))) => return session.run(&api, socket).await,
         Ok(Ok(None)) => return,
@@ -101,6 +113,14 @@ async fn serve(api: Api, mut socket: WebSocket, principal: Option<Arc<Principal>
     };
     if send(&api, &mut socket, &message).await.is_ok() {
         close(&api, &mut socket, close_code::POLICY, problem.kind.name()).await;
+    }
+}
+
+/// Resolves when the server wants the connection back.
+async fn given_up(control: Option<&BodyControl>) {
+    match control {
+        Some(control) => control.given_up().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -121,6 +141,7 @@ async fn begin(
     api: &Api,
     socket: &mut WebSocket,
     principal: Option<Arc<Principal>>,
+    control: Option<&BodyControl>,
 ) -> Result<Option<Session>, Problem> {
     let hello = loop {
         match socket.recv().await {
@@ -142,6 +163,9 @@ async fn begin(
         (None, None) => return Err(Problem::new(ProblemKind::Unauthorized, "the hello needs a token")),
     };
     principal.check(Permission::Read)?;
+    if let Some(control) = control {
+        control.signed_in();
+    }
     let seen = api.handlers.seen_by(&principal);
     let after = hello.after.map(|after| after.0);
     let mut filter = match hello.job {
