@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use nagaya_tiering::cold::ColdTier;
 use nagaya_tiering::hot::HotTier;
 use tokio::task::JoinHandle;
 
