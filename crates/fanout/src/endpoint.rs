@@ -12,18 +12,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::{HeaderName, HeaderValue};
+use nagaya_config::Secret;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::breaker::{Breaker, Pass, Tally};
-use crate::client::Place;
+use crate::client::{Own, Place};
 use crate::config::FanoutConfig;
 use crate::deadline::Deadline;
-use crate::endpoints::Endpoints;
+use crate::endpoints::{EndpointConfig, Endpoints};
 use crate::error::Error;
 use crate::load::{Load, is_in_time};
 use crate::outcome::State;
+use crate::rate::Rate;
+use crate::retries::Retries;
 use crate::stats::EndpointCounts;
 use crate::target::Target;
 
@@ -36,6 +40,9 @@ pub struct Endpoint {
     pub(crate) slots: Arc<Semaphore>,
     pub(crate) load: Load,
     breaker: Mutex<Breaker>,
+    rate: Option<Rate>,
+    /// Present if calls are tried again.
+    pub(crate) retries: Option<Retries>,
     pub(crate) counts: Arc<EndpointCounts>,
 }
 
@@ -49,6 +56,9 @@ struct Settings {
     queue: usize,
     breaker_failures: u32,
     breaker_pause: Duration,
+    own: Own,
+    rate: Option<u32>,
+    retries: u32,
 }
 
 /// Why a job is shed.
@@ -64,6 +74,8 @@ pub enum ShedReason {
     EndpointQueueFull,
     /// The queue for all endpoints is full.
     QueueFull,
+    /// It has had as many requests as it may get.
+    RateReached,
     /// Those that wait already take so long that the answer would come too late.
     TooLate { wait: Duration },
 }
@@ -79,6 +91,7 @@ impl ShedReason {
             }
             ShedReason::EndpointQueueFull => "too many requests wait for it".into(),
             ShedReason::QueueFull => "too many requests wait".into(),
+            ShedReason::RateReached => "it has got as many requests as its `rate` allows".into(),
             ShedReason::TooLate { wait } => {
                 format!("its turn would come too late, in {} ms", wait.as_millis()).into()
             }
@@ -128,7 +141,14 @@ impl Endpoint {
                 drop(breaker);
                 Err(ShedReason::Down { tally, pause })
             }
-            Pass::Normal | Pass::Probe => Ok(admission),
+            Pass::Normal | Pass::Probe if self.rate.as_ref().is_none_or(|rate| rate.enter(now)) => {
+                drop(breaker);
+                Ok(admission)
+            }
+            Pass::Normal | Pass::Probe => {
+                drop(breaker);
+                Err(ShedReason::RateReached)
+            }
         }
     }
 
@@ -241,6 +261,9 @@ impl EndpointSet {
                 queue: config.queue,
                 breaker_failures: config.breaker_failures,
                 breaker_pause: config.breaker_pause,
+                own: own(endpoint),
+                rate: endpoint.rate,
+                retries: endpoint.retries,
             };
             let same = earlier.get(name.as_str());
             all.push(match same {
@@ -273,7 +296,9 @@ impl Settings {
     fn endpoint(self, name: &str, counts: Arc<EndpointCounts>) -> Endpoint {
         Endpoint {
             name: name.into(),
-            place: Place::new(self.target.clone(), self.concurrency),
+            place: Place::new(self.target.clone(), self.concurrency, self.own.clone()),
+            rate: self.rate.map(|rate| Rate::new(rate, Instant::now())),
+            retries: (self.retries > 0).then(|| Retries::new(self.retries)),
             slots: Arc::new(Semaphore::new(self.concurrency)),
             load: Load::new(self.concurrency, self.queue),
             breaker: Mutex::new(Breaker::new(self.breaker_failures, self.breaker_pause)),
@@ -283,10 +308,23 @@ impl Settings {
     }
 }
 
+fn own(endpoint: &EndpointConfig) -> Own {
+    let header = |(name, value): &(HeaderName, Secret)| {
+        // It was checked when the settings were read.
+        let mut value = HeaderValue::from_str(value.reveal()).ok()?;
+        value.set_sensitive(true);
+        Some((name.clone(), value))
+    };
+    Own {
+        method: endpoint.method.clone(),
+        headers: endpoint.headers.iter().filter_map(header).collect(),
+        redirects: endpoint.redirects,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoints::EndpointConfig;
 
     fn set(config: &FanoutConfig, urls: &[(&str, &str)], before: &EndpointSet) -> EndpointSet {
         let endpoint = |(name, url): &(&str, &str)| (name.to_string(), EndpointConfig::at(*url));

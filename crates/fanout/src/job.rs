@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::task::TaskTracker;
 
 use crate::client::{Fetch, FetchError, Fetched, Held};
@@ -65,6 +65,9 @@ impl Drop for WorkerPermits {
 /// How long a call may go on after its deadline. An answer that is about to come costs less than a new connection;
 /// one that does not come is not waited for.
 const LATE_MAX: Duration = Duration::from_millis(500);
+
+/// Before the first retry; twice as long before each further one.
+const RETRY_PAUSE: Duration = Duration::from_millis(5);
 
 /// How far a job has come, to report where its time went.
 #[derive(Clone, Copy)]
@@ -172,7 +175,7 @@ async fn ask(
             Arc::clone(outgoing),
             Arc::clone(&context.fetch),
         );
-        async move { fetch.fetch(&endpoint.place, &outgoing, deadline.fetch_by()).await }
+        async move { fetch_trying(&*fetch, &endpoint, &outgoing, deadline).await }
     };
     let mut call = Box::pin(call);
     match timeout_at(deadline.fetch_by(), &mut call).await {
@@ -188,6 +191,37 @@ async fn ask(
             None
         }
     }
+}
+
+/// Fetches, and tries again what failed if the endpoint is set to it, there is a retry left and the call can be
+/// repeated without doing anything twice.
+async fn fetch_trying(
+    fetch: &dyn Fetch,
+    endpoint: &Endpoint,
+    outgoing: &Outgoing,
+    deadline: Deadline,
+) -> Result<Fetched, FetchError> {
+    let first = fetch.fetch(&endpoint.place, outgoing, deadline.fetch_by()).await;
+    let Some(retries) = &endpoint.retries else {
+        return first;
+    };
+    retries.earn();
+    let mut result = first;
+    let mut pause = RETRY_PAUSE;
+    for _ in 0..retries.max {
+        let can_change = match &result {
+            Ok(fetched) => matches!(fetched.status, 502..=504),
+            Err(error) => matches!(error, FetchError::Refused(_)),
+        };
+        let has_time = deadline.fetch_left(Instant::now()) > pause + endpoint.worth_asking();
+        if !can_change || !has_time || !endpoint.place.is_repeatable(outgoing) || !retries.take() {
+            break;
+        }
+        sleep(pause).await;
+        pause *= 2;
+        result = fetch.fetch(&endpoint.place, outgoing, deadline.fetch_by()).await;
+    }
+    result
 }
 
 /// Returns the result of a job that is cut short because the process ends.

@@ -21,6 +21,8 @@ mod handlers;
 mod load;
 mod outcome;
 mod preferences;
+mod rate;
+mod retries;
 
 mod server;
 mod service;
