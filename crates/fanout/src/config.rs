@@ -71,7 +71,7 @@ settings! {
         token: Option<Secret> = Unset, fixed;
         /// The endpoints that get a copy of every request, by name. A name is a field in the store. Each may
         /// have its own `timeout`, `concurrency`, `method`, `headers` (never shown), `redirects`, `rate` (requests
-        /// a second) and `retries`. SIGHUP reads them again.
+        /// a second), `retries` and `hedge`. SIGHUP reads them again.
         endpoints: Endpoints = Unset, reloadable;
         /// How long an answer may take from the request's arrival until it is stored.
         timeout: Duration = "200ms", reloadable, range "1ms" to "10m";

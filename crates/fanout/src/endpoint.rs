@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::breaker::{Breaker, Pass, Tally};
+use crate::budget::Budget;
 use crate::client::{Own, Place};
 use crate::config::FanoutConfig;
 use crate::deadline::Deadline;
@@ -27,9 +28,24 @@ use crate::error::Error;
 use crate::load::{Load, is_in_time};
 use crate::outcome::State;
 use crate::rate::Rate;
-use crate::retries::Retries;
 use crate::stats::EndpointCounts;
 use crate::target::Target;
+
+/// Retries are a tenth of the calls at most, hedges a twentieth.
+const CALLS_PER_RETRY: u32 = 10;
+const CALLS_PER_HEDGE: u32 = 20;
+/// Calls that have to be known before one counts as slow.
+const KNOWN_MIN: u64 = 100;
+/// The part of its calls that an endpoint answers sooner than a slow one.
+const SLOW_SHARE: f64 = 0.95;
+
+/// Further tries of calls.
+#[derive(Debug)]
+pub(crate) struct Retries {
+    /// Of one call.
+    pub(crate) max: u32,
+    pub(crate) budget: Budget,
+}
 
 /// A configured endpoint.
 #[derive(Debug)]
@@ -43,6 +59,8 @@ pub struct Endpoint {
     rate: Option<Rate>,
     /// Present if calls are tried again.
     pub(crate) retries: Option<Retries>,
+    /// Present if slow calls are made twice.
+    pub(crate) hedges: Option<Budget>,
     pub(crate) counts: Arc<EndpointCounts>,
 }
 
@@ -59,6 +77,7 @@ struct Settings {
     own: Own,
     rate: Option<u32>,
     retries: u32,
+    hedge: bool,
 }
 
 /// Why a job is shed.
@@ -156,6 +175,15 @@ impl Endpoint {
     /// of the whole, so that an endpoint that has become faster is found out.
     pub(crate) fn worth_asking(&self) -> Duration {
         self.load.took().min(self.settings.timeout / 2)
+    }
+
+    /// Returns how long most of its calls take; `None` while too few are known.
+    pub(crate) fn slow_after(&self) -> Option<Duration> {
+        let latency = &self.counts.latency;
+        let ms = latency
+            .quantile_ms(SLOW_SHARE)
+            .filter(|_| latency.count() >= KNOWN_MIN)?;
+        Some(Duration::from_secs_f64(ms / 1000.0))
     }
 
     pub(crate) fn deadline(&self, accepted: Instant) -> Deadline {
@@ -264,6 +292,7 @@ impl EndpointSet {
                 own: own(endpoint),
                 rate: endpoint.rate,
                 retries: endpoint.retries,
+                hedge: endpoint.hedge,
             };
             let same = earlier.get(name.as_str());
             all.push(match same {
@@ -298,7 +327,11 @@ impl Settings {
             name: name.into(),
             place: Place::new(self.target.clone(), self.concurrency, self.own.clone()),
             rate: self.rate.map(|rate| Rate::new(rate, Instant::now())),
-            retries: (self.retries > 0).then(|| Retries::new(self.retries)),
+            retries: (self.retries > 0).then(|| Retries {
+                max: self.retries,
+                budget: Budget::new(CALLS_PER_RETRY),
+            }),
+            hedges: self.hedge.then(|| Budget::new(CALLS_PER_HEDGE)),
             slots: Arc::new(Semaphore::new(self.concurrency)),
             load: Load::new(self.concurrency, self.queue),
             breaker: Mutex::new(Breaker::new(self.breaker_failures, self.breaker_pause)),

@@ -40,6 +40,8 @@ pub struct EndpointConfig {
     pub rate: Option<u32>,
     /// Further tries of a call that failed, in the same time.
     pub retries: u32,
+    /// A second call when the first takes longer than most.
+    pub hedge: bool,
 }
 
 impl EndpointConfig {
@@ -53,6 +55,7 @@ impl EndpointConfig {
             redirects: None,
             rate: None,
             retries: 0,
+            hedge: false,
         }
     }
 }
@@ -60,7 +63,7 @@ impl EndpointConfig {
 impl Value for Endpoints {
     const KIND: &'static str = "a table of endpoints: `NAME = \"URL\"` or \
         `NAME = { url = \"URL\", timeout = \"300ms\", concurrency = 64, method = \"POST\", headers = { X-Key = \"...\" }, \
-        redirects = \"none\", rate = 50, retries = 1 }` (outside TOML: `NAME=URL,NAME=URL`)";
+        redirects = \"none\", rate = 50, retries = 1, hedge = true }` (outside TOML: `NAME=URL,NAME=URL`)";
 
     fn read(raw: &Raw) -> Option<Endpoints> {
         match raw {
@@ -112,6 +115,7 @@ fn endpoint(raw: &Raw) -> Option<EndpointConfig> {
             "redirects" => read.redirects = Some(Redirects::read(value)?),
             "rate" => read.rate = Some(u32::read(value).filter(|rate| *rate > 0)?),
             "retries" => read.retries = u32::read(value).filter(|retries| *retries <= RETRIES_MAX)?,
+            "hedge" => read.hedge = bool::read(value)?,
             _ => return None,
         }
     }
@@ -165,6 +169,7 @@ fn write(endpoint: &EndpointConfig) -> Raw {
         "retries",
         (endpoint.retries > 0).then(|| endpoint.retries.write()),
     );
+    put("hedge", endpoint.hedge.then(|| endpoint.hedge.write()));
     match rows.len() {
         1 => rows.remove(0).1,
         _ => Raw::Table(rows),
@@ -212,6 +217,7 @@ mod tests {
             ("redirects", Raw::from("none")),
             ("rate", Raw::from(50)),
             ("retries", Raw::from(2)),
+            ("hedge", Raw::Bool(true)),
         ];
         let read = Endpoints::read(&table(&[("a", table(&own))])).unwrap();
         let endpoint = &read.0["a"];
@@ -220,7 +226,10 @@ mod tests {
             (Some(Method::PUT), Some(50))
         );
         assert_eq!((endpoint.redirects, endpoint.retries), (Some(Redirects::None), 2));
-        assert_eq!(endpoint.headers[0].1.reveal(), "hunter2");
+        assert_eq!(
+            (endpoint.headers[0].1.reveal(), endpoint.hedge),
+            ("hunter2", true)
+        );
         let shown = format!("{:?} {endpoint:?}", read.write());
         assert!(
             !shown.contains("hunter2") && shown.contains("x-api-key"),
@@ -241,6 +250,7 @@ mod tests {
             ("redirects", Raw::from("some")),
             ("rate", Raw::from(0)),
             ("retries", Raw::from(6)),
+            ("hedge", Raw::from(1)),
         ] {
             let own = table(&[("url", Raw::from("http://a")), (key, value.clone())]);
             assert_eq!(Endpoints::read(&table(&[("a", own)])), None, "{key} {value:?}");

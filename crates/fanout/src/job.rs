@@ -1,5 +1,6 @@
 //! One endpoint's part of one request: wait for a worker, fetch, and report the outcome.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -175,7 +176,7 @@ async fn ask(
             Arc::clone(outgoing),
             Arc::clone(&context.fetch),
         );
-        async move { fetch_trying(&*fetch, &endpoint, &outgoing, deadline).await }
+        async move { fetch_hedged(&*fetch, &endpoint, &outgoing, deadline).await }
     };
     let mut call = Box::pin(call);
     match timeout_at(deadline.fetch_by(), &mut call).await {
@@ -193,6 +194,40 @@ async fn ask(
     }
 }
 
+/// Fetches, and asks a second time when that takes longer than most calls do, if the endpoint is set to it and the
+/// call can be repeated. The first good answer counts.
+async fn fetch_hedged(
+    fetch: &dyn Fetch,
+    endpoint: &Endpoint,
+    outgoing: &Outgoing,
+    deadline: Deadline,
+) -> Result<Fetched, FetchError> {
+    let mut first = pin!(fetch_trying(fetch, endpoint, outgoing, deadline));
+    let Some(hedges) = &endpoint.hedges else {
+        return first.await;
+    };
+    hedges.earn();
+    let slow_after = endpoint.slow_after();
+    let slow_after = slow_after.filter(|_| endpoint.place.is_repeatable(outgoing));
+    let Some(slow_after) = slow_after else {
+        return first.await;
+    };
+    tokio::select! {
+        result = &mut first => return result,
+        () = sleep(slow_after) => (),
+    }
+    if !hedges.take() {
+        return first.await;
+    }
+    let mut second = pin!(fetch.fetch(&endpoint.place, outgoing, deadline.fetch_by()));
+    let is_good =
+        |result: &Result<Fetched, FetchError>| result.as_ref().is_ok_and(|fetched| fetched.status < 500);
+    tokio::select! {
+        result = &mut first => if is_good(&result) { result } else { second.await },
+        result = &mut second => if is_good(&result) { result } else { first.await },
+    }
+}
+
 /// Fetches, and tries again what failed if the endpoint is set to it, there is a retry left and the call can be
 /// repeated without doing anything twice.
 async fn fetch_trying(
@@ -205,7 +240,7 @@ async fn fetch_trying(
     let Some(retries) = &endpoint.retries else {
         return first;
     };
-    retries.earn();
+    retries.budget.earn();
     let mut result = first;
     let mut pause = RETRY_PAUSE;
     for _ in 0..retries.max {
@@ -214,7 +249,7 @@ async fn fetch_trying(
             Err(error) => matches!(error, FetchError::Refused(_)),
         };
         let has_time = deadline.fetch_left(Instant::now()) > pause + endpoint.worth_asking();
-        if !can_change || !has_time || !endpoint.place.is_repeatable(outgoing) || !retries.take() {
+        if !can_change || !has_time || !endpoint.place.is_repeatable(outgoing) || !retries.budget.take() {
             break;
         }
         sleep(pause).await;

@@ -15,6 +15,7 @@ mod names;
 pub mod serinin;
 
 mod breaker;
+mod budget;
 mod deadline;
 mod gather;
 mod handlers;
@@ -22,7 +23,6 @@ mod load;
 mod outcome;
 mod preferences;
 mod rate;
-mod retries;
 
 mod server;
 mod service;

@@ -146,3 +146,52 @@ async fn an_endpoint_that_is_down_gets_few_retries() {
     let asked = asked.load(Ordering::Relaxed);
     assert!((101..=121).contains(&asked), "{asked}");
 }
+
+/// An endpoint that answers at once, but for one request after each time it is told so; that one is never answered.
+async fn stalling() -> (String, Arc<AtomicUsize>, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (asked, stalls) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (count, left) = (Arc::clone(&asked), Arc::clone(&stalls));
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (count, left) = (Arc::clone(&count), Arc::clone(&left));
+            tokio::spawn(async move {
+                while stream.read(&mut [0; 4096]).await.is_ok_and(|length| length > 0) {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    let take = |stalls: usize| stalls.checked_sub(1);
+                    if left
+                        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+                        .is_err()
+                    {
+                        stream.write_all(&answer(200, "quick")).await.unwrap();
+                    }
+                }
+            });
+        }
+    });
+    (url, asked, stalls)
+}
+
+#[tokio::test]
+async fn a_call_that_takes_longer_than_most_is_made_twice_within_a_budget() {
+    let (url, asked, stalls) = stalling().await;
+    let mut config = config(&[("a", url)]);
+    change(&mut config, "a", |endpoint| endpoint.hedge = true);
+    config.timeout = std::time::Duration::from_secs(60);
+    let fan = Fan::start(config).await;
+    for _ in 0..100 {
+        fan.whole().await;
+    }
+    let before = asked.load(Ordering::Relaxed);
+    assert!((100..=105).contains(&before), "{before}");
+    stalls.store(1, Ordering::Relaxed);
+    assert_eq!(fan.whole().await["results"]["a"]["body"], "quick");
+    assert!(asked.load(Ordering::Relaxed) >= before + 2);
+    // An order is placed once, however long that takes.
+    stalls.store(1, Ordering::Relaxed);
+    let late = fan
+        .send("POST /call HTTP/1.1\r\nprefer: wait=300ms", b"order one")
+        .await;
+    assert_eq!(late.json()["late"], json!(["a"]));
+}
