@@ -55,6 +55,7 @@ Examples:
   nagaya-bench fanout --quick          see that everything works
   nagaya-bench fanout --serinin ./serinin
   nagaya-bench fanout --parts memory --memory-seconds 60
+  nagaya-bench fanout --parts capacity,overload --serinin ./serinin
 
 Needs redis-server. serinin is built from its own sources with Go.";
 

@@ -10,6 +10,8 @@ pub(super) struct Record {
     pub(super) markdown: String,
     pub(super) json: String,
     pub(super) raw_csv: String,
+    /// Files of pictures, by name.
+    pub(super) pictures: Vec<(&'static str, String)>,
 }
 
 /// Writes the run into a folder, made if it is missing.
@@ -20,7 +22,8 @@ pub(super) fn write(folder: &Path, record: &Record) -> anyhow::Result<()> {
         ("report.json", &record.json),
         ("raw.csv", &record.raw_csv),
     ];
-    for (name, text) in files {
+    let pictures = record.pictures.iter().map(|(name, text)| (*name, text));
+    for (name, text) in files.into_iter().chain(pictures) {
         let path = folder.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }

@@ -54,6 +54,8 @@ choices! {
         Any = "any",
         /// To the server of the endpoint alone.
         SameOrigin = "same-origin",
+        /// Nowhere: the redirect is the answer.
+        None = "none",
     }
 }
 
@@ -67,8 +69,9 @@ settings! {
         /// The token that clients send as `Authorization: Bearer TOKEN`. Without one, any address but
         /// loopback needs `house.insecure`.
         token: Option<Secret> = Unset, fixed;
-        /// The endpoints that get a copy of every request, by name. A name is a field in the store.
-        /// SIGHUP reads them again.
+        /// The endpoints that get a copy of every request, by name. A name is a field in the store. Each may
+        /// have its own `timeout`, `concurrency`, `method`, `headers` (never shown), `redirects`, `rate` (requests
+        /// a second), `retries` and `hedge`. SIGHUP reads them again.
         endpoints: Endpoints = Unset, reloadable;
         /// How long an answer may take from the request's arrival until it is stored.
         timeout: Duration = "200ms", reloadable, range "1ms" to "10m";
@@ -162,7 +165,7 @@ settings! {
 }
 
 /// Headers that are never forwarded: they belong to one connection, or we set them.
-const NOT_FORWARDED: [&str; 15] = [
+pub(crate) const NOT_FORWARDED: [&str; 15] = [
     "accept-encoding",
     "connection",
     "content-length",

@@ -12,20 +12,40 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::{HeaderName, HeaderValue};
+use nagaya_config::Secret;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::breaker::{Breaker, Pass, Tally};
-use crate::client::Place;
+use crate::budget::Budget;
+use crate::client::{Own, Place};
 use crate::config::FanoutConfig;
 use crate::deadline::Deadline;
-use crate::endpoints::Endpoints;
+use crate::endpoints::{EndpointConfig, Endpoints};
 use crate::error::Error;
 use crate::load::{Load, is_in_time};
 use crate::outcome::State;
+use crate::rate::Rate;
 use crate::stats::EndpointCounts;
 use crate::target::Target;
+
+/// Retries are a tenth of the calls at most, hedges a twentieth.
+const CALLS_PER_RETRY: u32 = 10;
+const CALLS_PER_HEDGE: u32 = 20;
+/// Calls that have to be known before one counts as slow.
+const KNOWN_MIN: u64 = 100;
+/// The part of its calls that an endpoint answers sooner than a slow one.
+const SLOW_SHARE: f64 = 0.95;
+
+/// Further tries of calls.
+#[derive(Debug)]
+pub(crate) struct Retries {
+    /// Of one call.
+    pub(crate) max: u32,
+    pub(crate) budget: Budget,
+}
 
 /// A configured endpoint.
 #[derive(Debug)]
@@ -36,6 +56,11 @@ pub struct Endpoint {
     pub(crate) slots: Arc<Semaphore>,
     pub(crate) load: Load,
     breaker: Mutex<Breaker>,
+    rate: Option<Rate>,
+    /// Present if calls are tried again.
+    pub(crate) retries: Option<Retries>,
+    /// Present if slow calls are made twice.
+    pub(crate) hedges: Option<Budget>,
     pub(crate) counts: Arc<EndpointCounts>,
 }
 
@@ -49,6 +74,10 @@ struct Settings {
     queue: usize,
     breaker_failures: u32,
     breaker_pause: Duration,
+    own: Own,
+    rate: Option<u32>,
+    retries: u32,
+    hedge: bool,
 }
 
 /// Why a job is shed.
@@ -64,6 +93,8 @@ pub enum ShedReason {
     EndpointQueueFull,
     /// The queue for all endpoints is full.
     QueueFull,
+    /// It has had as many requests as it may get.
+    RateReached,
     /// Those that wait already take so long that the answer would come too late.
     TooLate { wait: Duration },
 }
@@ -79,6 +110,7 @@ impl ShedReason {
             }
             ShedReason::EndpointQueueFull => "too many requests wait for it".into(),
             ShedReason::QueueFull => "too many requests wait".into(),
+            ShedReason::RateReached => "it has got as many requests as its `rate` allows".into(),
             ShedReason::TooLate { wait } => {
                 format!("its turn would come too late, in {} ms", wait.as_millis()).into()
             }
@@ -128,7 +160,14 @@ impl Endpoint {
                 drop(breaker);
                 Err(ShedReason::Down { tally, pause })
             }
-            Pass::Normal | Pass::Probe => Ok(admission),
+            Pass::Normal | Pass::Probe if self.rate.as_ref().is_none_or(|rate| rate.enter(now)) => {
+                drop(breaker);
+                Ok(admission)
+            }
+            Pass::Normal | Pass::Probe => {
+                drop(breaker);
+                Err(ShedReason::RateReached)
+            }
         }
     }
 
@@ -136,6 +175,15 @@ impl Endpoint {
     /// of the whole, so that an endpoint that has become faster is found out.
     pub(crate) fn worth_asking(&self) -> Duration {
         self.load.took().min(self.settings.timeout / 2)
+    }
+
+    /// Returns how long most of its calls take; `None` while too few are known.
+    pub(crate) fn slow_after(&self) -> Option<Duration> {
+        let latency = &self.counts.latency;
+        let ms = latency
+            .quantile_ms(SLOW_SHARE)
+            .filter(|_| latency.count() >= KNOWN_MIN)?;
+        Some(Duration::from_secs_f64(ms / 1000.0))
     }
 
     pub(crate) fn deadline(&self, accepted: Instant) -> Deadline {
@@ -241,6 +289,10 @@ impl EndpointSet {
                 queue: config.queue,
                 breaker_failures: config.breaker_failures,
                 breaker_pause: config.breaker_pause,
+                own: own(endpoint),
+                rate: endpoint.rate,
+                retries: endpoint.retries,
+                hedge: endpoint.hedge,
             };
             let same = earlier.get(name.as_str());
             all.push(match same {
@@ -273,7 +325,13 @@ impl Settings {
     fn endpoint(self, name: &str, counts: Arc<EndpointCounts>) -> Endpoint {
         Endpoint {
             name: name.into(),
-            place: Place::new(self.target.clone(), self.concurrency),
+            place: Place::new(self.target.clone(), self.concurrency, self.own.clone()),
+            rate: self.rate.map(|rate| Rate::new(rate, Instant::now())),
+            retries: (self.retries > 0).then(|| Retries {
+                max: self.retries,
+                budget: Budget::new(CALLS_PER_RETRY),
+            }),
+            hedges: self.hedge.then(|| Budget::new(CALLS_PER_HEDGE)),
             slots: Arc::new(Semaphore::new(self.concurrency)),
             load: Load::new(self.concurrency, self.queue),
             breaker: Mutex::new(Breaker::new(self.breaker_failures, self.breaker_pause)),
@@ -283,10 +341,23 @@ impl Settings {
     }
 }
 
+fn own(endpoint: &EndpointConfig) -> Own {
+    let header = |(name, value): &(HeaderName, Secret)| {
+        // It was checked when the settings were read.
+        let mut value = HeaderValue::from_str(value.reveal()).ok()?;
+        value.set_sensitive(true);
+        Some((name.clone(), value))
+    };
+    Own {
+        method: endpoint.method.clone(),
+        headers: endpoint.headers.iter().filter_map(header).collect(),
+        redirects: endpoint.redirects,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoints::EndpointConfig;
 
     fn set(config: &FanoutConfig, urls: &[(&str, &str)], before: &EndpointSet) -> EndpointSet {
         let endpoint = |(name, url): &(&str, &str)| (name.to_string(), EndpointConfig::at(*url));

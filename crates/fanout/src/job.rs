@@ -1,12 +1,13 @@
 //! One endpoint's part of one request: wait for a worker, fetch, and report the outcome.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::task::TaskTracker;
 
 use crate::client::{Fetch, FetchError, Fetched, Held};
@@ -65,6 +66,9 @@ impl Drop for WorkerPermits {
 /// How long a call may go on after its deadline. An answer that is about to come costs less than a new connection;
 /// one that does not come is not waited for.
 const LATE_MAX: Duration = Duration::from_millis(500);
+
+/// Before the first retry; twice as long before each further one.
+const RETRY_PAUSE: Duration = Duration::from_millis(5);
 
 /// How far a job has come, to report where its time went.
 #[derive(Clone, Copy)]
@@ -172,7 +176,7 @@ async fn ask(
             Arc::clone(outgoing),
             Arc::clone(&context.fetch),
         );
-        async move { fetch.fetch(&endpoint.place, &outgoing, deadline.fetch_by()).await }
+        async move { fetch_hedged(&*fetch, &endpoint, &outgoing, deadline).await }
     };
     let mut call = Box::pin(call);
     match timeout_at(deadline.fetch_by(), &mut call).await {
@@ -188,6 +192,71 @@ async fn ask(
             None
         }
     }
+}
+
+/// Fetches, and asks a second time when that takes longer than most calls do, if the endpoint is set to it and the
+/// call can be repeated. The first good answer counts.
+async fn fetch_hedged(
+    fetch: &dyn Fetch,
+    endpoint: &Endpoint,
+    outgoing: &Outgoing,
+    deadline: Deadline,
+) -> Result<Fetched, FetchError> {
+    let mut first = pin!(fetch_trying(fetch, endpoint, outgoing, deadline));
+    let Some(hedges) = &endpoint.hedges else {
+        return first.await;
+    };
+    hedges.earn();
+    let slow_after = endpoint.slow_after();
+    let slow_after = slow_after.filter(|_| endpoint.place.is_repeatable(outgoing));
+    let Some(slow_after) = slow_after else {
+        return first.await;
+    };
+    tokio::select! {
+        result = &mut first => return result,
+        () = sleep(slow_after) => (),
+    }
+    if !hedges.take() {
+        return first.await;
+    }
+    let mut second = pin!(fetch.fetch(&endpoint.place, outgoing, deadline.fetch_by()));
+    let is_good =
+        |result: &Result<Fetched, FetchError>| result.as_ref().is_ok_and(|fetched| fetched.status < 500);
+    tokio::select! {
+        result = &mut first => if is_good(&result) { result } else { second.await },
+        result = &mut second => if is_good(&result) { result } else { first.await },
+    }
+}
+
+/// Fetches, and tries again what failed if the endpoint is set to it, there is a retry left and the call can be
+/// repeated without doing anything twice.
+async fn fetch_trying(
+    fetch: &dyn Fetch,
+    endpoint: &Endpoint,
+    outgoing: &Outgoing,
+    deadline: Deadline,
+) -> Result<Fetched, FetchError> {
+    let first = fetch.fetch(&endpoint.place, outgoing, deadline.fetch_by()).await;
+    let Some(retries) = &endpoint.retries else {
+        return first;
+    };
+    retries.budget.earn();
+    let mut result = first;
+    let mut pause = RETRY_PAUSE;
+    for _ in 0..retries.max {
+        let can_change = match &result {
+            Ok(fetched) => matches!(fetched.status, 502..=504),
+            Err(error) => matches!(error, FetchError::Refused(_)),
+        };
+        let has_time = deadline.fetch_left(Instant::now()) > pause + endpoint.worth_asking();
+        if !can_change || !has_time || !endpoint.place.is_repeatable(outgoing) || !retries.budget.take() {
+            break;
+        }
+        sleep(pause).await;
+        pause *= 2;
+        result = fetch.fetch(&endpoint.place, outgoing, deadline.fetch_by()).await;
+    }
+    result
 }
 
 /// Returns the result of a job that is cut short because the process ends.

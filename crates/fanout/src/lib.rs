@@ -15,12 +15,14 @@ mod names;
 pub mod serinin;
 
 mod breaker;
+mod budget;
 mod deadline;
 mod gather;
 mod handlers;
 mod load;
 mod outcome;
 mod preferences;
+mod rate;
 
 mod server;
 mod service;

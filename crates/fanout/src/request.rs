@@ -113,6 +113,26 @@ impl Outgoing {
         Some(request)
     }
 
+    /// Returns what an endpoint with a method or headers of its own gets.
+    pub(crate) fn for_endpoint(
+        &self,
+        method: Option<&Method>,
+        headers: &[(HeaderName, HeaderValue)],
+    ) -> Outgoing {
+        let mut own = self.clone();
+        if let Some(method) = method {
+            own.method = method.clone();
+            if matches!(*method, Method::GET | Method::DELETE) {
+                own.body = Bytes::new();
+                own.headers.remove(CONTENT_TYPE);
+            }
+        }
+        for (name, value) in headers {
+            own.headers.insert(name.clone(), value.clone());
+        }
+        own
+    }
+
     /// Returns what may be sent to a redirect target: nothing that was meant for the endpoint alone.
     pub(crate) fn for_redirect(&self, status: u16, same_origin: bool) -> Outgoing {
         let mut next = self.clone();

@@ -54,6 +54,14 @@ impl Latency {
         Some(low)
     }
 
+    /// Returns the number of observations.
+    pub(crate) fn count(&self) -> u64 {
+        self.counts
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed))
+            .sum()
+    }
+
     pub fn seconds(&self) -> f64 {
         self.sum_us.load(Ordering::Relaxed) as f64 / 1e6
     }

@@ -96,23 +96,30 @@ pub(super) async fn run(
 }
 
 /// One keep-alive connection.
-struct Client {
+pub(super) struct Client {
     stream: TcpStream,
     buffer: Vec<u8>,
+    stays_open: bool,
 }
 
 impl Client {
-    async fn open(address: SocketAddr) -> anyhow::Result<Client> {
+    pub(super) async fn open(address: SocketAddr) -> anyhow::Result<Client> {
         let stream = TcpStream::connect(address).await.context("cannot connect")?;
         stream.set_nodelay(true)?;
         Ok(Client {
             stream,
             buffer: Vec::with_capacity(4096),
+            stays_open: true,
         })
     }
 
+    /// Returns whether the other side keeps the connection after its last reply.
+    pub(super) fn stays_open(&self) -> bool {
+        self.stays_open
+    }
+
     /// Sends one request and reads its reply; says whether it was taken.
-    async fn ask(&mut self, keep: bool, ids: &mut Vec<String>) -> anyhow::Result<bool> {
+    pub(super) async fn ask(&mut self, keep: bool, ids: &mut Vec<String>) -> anyhow::Result<bool> {
         self.buffer.clear();
         self.stream
             .write_all(b"GET /p?q=1 HTTP/1.1\r\nhost: localhost\r\n\r\n")
@@ -130,6 +137,8 @@ impl Client {
         let body = timeout(REPLY_LIMIT, whole).await.context("no reply came")??;
         let text = String::from_utf8_lossy(&self.buffer[body..]);
         let taken = self.buffer.starts_with(b"HTTP/1.1 200");
+        let head = String::from_utf8_lossy(&self.buffer[..body]).to_ascii_lowercase();
+        self.stays_open = !head.contains("\r\nconnection: close");
         if keep && taken {
             let id = text
                 .split("\"request_id\":\"")

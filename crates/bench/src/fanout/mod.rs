@@ -9,8 +9,11 @@ mod options;
 mod competitor;
 mod endpoints;
 mod load;
+mod open_loop;
+mod overload;
 mod stored;
 
+mod curve;
 mod report;
 
 use std::path::Path;
@@ -115,6 +118,7 @@ pub(super) fn measure(plan: &Plan, folder: &Path) -> anyhow::Result<Report> {
                 stage.memory(rate)?;
             }
             Part::Endpoints => stage.numbers()?,
+            Part::Overload => stage.overload()?,
         }
     }
     Ok(stage.report)

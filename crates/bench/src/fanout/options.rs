@@ -58,6 +58,8 @@ pub(crate) enum Part {
     Memory,
     /// The cost of an answer with 1, 6, 50 and 1000 endpoints
     Endpoints,
+    /// Half of the capacity to five times of it, arrivals that wait for nobody
+    Overload,
 }
 
 /// What will be measured.

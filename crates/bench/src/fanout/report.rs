@@ -6,11 +6,15 @@ use serde::Serialize;
 
 use super::competitor::Kind;
 use super::options::{Part, Plan};
-use super::{Memory, Sample};
+use super::overload::Overloaded;
+use super::{Memory, Sample, curve};
 use crate::machine::{Machine, Versions};
 use crate::plan::date_of;
 use crate::record::{Record, typed_command};
 use crate::table::{Table, ratio};
+
+/// The file with the goodput curve.
+const GOODPUT: &str = "goodput.svg";
 
 #[derive(Serialize)]
 pub(crate) struct Report {
@@ -21,6 +25,7 @@ pub(crate) struct Report {
     /// The most requests a second of each contender.
     pub(super) capacities: Vec<(Kind, f64)>,
     pub(super) memory: Option<Memory>,
+    pub(super) overload: Vec<Overloaded>,
     pub(super) raw: Vec<Sample>,
 }
 
@@ -33,6 +38,7 @@ impl Report {
             commands: vec![typed_command()],
             capacities: Vec::new(),
             memory: None,
+            overload: Vec::new(),
             raw: Vec::new(),
         }
     }
@@ -52,7 +58,16 @@ impl Report {
             markdown: self.markdown(),
             json: self.json()?,
             raw_csv: raw_csv(&self.raw),
+            pictures: self.pictures(),
         })
+    }
+
+    fn pictures(&self) -> Vec<(&'static str, String)> {
+        let points: Vec<_> = self.overload.iter().map(Overloaded::point).collect();
+        if points.is_empty() {
+            return Vec::new();
+        }
+        vec![(GOODPUT, curve::svg(&points))]
     }
 
     fn markdown(&self) -> String {
@@ -60,6 +75,9 @@ impl Report {
         text.push_str("`bench/README.md` says what the figures mean.\n");
         for (title, table) in self.tables() {
             text.push_str(&format!("\n## {title}\n\n{}", table.markdown()));
+        }
+        if !self.overload.is_empty() {
+            text.push_str(&format!("\n![Goodput]({GOODPUT})\n"));
         }
         text.push_str("\n## Machine and versions\n\n");
         for (name, value) in self.machine.facts().into_iter().chain(self.versions.facts()) {
@@ -92,6 +110,9 @@ impl Report {
         }
         if let Some(memory) = &self.memory {
             tables.push(("Memory at twice the capacity", memory_table(memory)));
+        }
+        if !self.overload.is_empty() {
+            tables.push(("Arrivals that wait for nobody", overload_table(&self.overload)));
         }
         tables
     }
@@ -161,6 +182,40 @@ fn memory_table(memory: &Memory) -> Table {
         format!("{:.0}", memory.last_mb),
         format!("{:.0}", memory.most_mb),
     ]);
+    table
+}
+
+fn overload_table(samples: &[Overloaded]) -> Table {
+    let head = [
+        "",
+        "times the capacity",
+        "offered",
+        "taken",
+        "refused",
+        "lost",
+        "stored of taken",
+        "goodput/s",
+        "of the capacity",
+        "p99 ms",
+        "MB",
+    ];
+    let mut table = Table::new(&head);
+    for sample in samples {
+        let share = |count: u64| format!("{:.1} %", 100.0 * count as f64 / sample.offered.max(1) as f64);
+        table.row(vec![
+            sample.kind.name().to_owned(),
+            sample.factor.to_string(),
+            sample.offered.to_string(),
+            share(sample.taken),
+            share(sample.refused),
+            share(sample.lost),
+            format!("{:.1} %", sample.stored_share * 100.0),
+            format!("{:.0}", sample.goodput),
+            ratio(sample.goodput / sample.capacity),
+            format!("{:.2}", sample.p99_ms),
+            format!("{:.0}", sample.resident_mb),
+        ]);
+    }
     table
 }
 

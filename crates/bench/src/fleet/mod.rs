@@ -176,6 +176,7 @@ impl Report {
             raw_csv: std::iter::once("what,seconds\n".to_owned())
                 .chain(lines)
                 .collect(),
+            pictures: Vec::new(),
         })
     }
 }

@@ -59,6 +59,7 @@ impl Report {
             markdown: self.markdown(),
             json: self.json()?,
             raw_csv: self.raw_csv(),
+            pictures: Vec::new(),
         })
     }
 

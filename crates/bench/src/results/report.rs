@@ -129,6 +129,7 @@ impl Report {
             markdown: self.markdown(),
             json: self.json()?,
             raw_csv: self.csv(),
+            pictures: Vec::new(),
         })
     }
 

@@ -59,6 +59,7 @@ impl Report {
             markdown: self.markdown(),
             json: self.json()?,
             raw_csv: raw_csv(&self.raw),
+            pictures: Vec::new(),
         })
     }
 

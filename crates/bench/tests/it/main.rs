@@ -271,6 +271,31 @@ fn rows(report: &Value) -> &Vec<Value> {
 }
 
 #[test]
+fn the_fan_out_is_offered_more_than_it_can_do_and_every_arrival_is_accounted_for() {
+    let folder = Folder::new("overload");
+    let out = folder.path().to_str().unwrap();
+    let ran = run([
+        "fanout", "--parts", "overload", "--quick", "--rate", "20", "--json", "--out", out,
+    ]
+    .iter());
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let samples = report["overload"].as_array().unwrap();
+    assert_eq!(samples.len(), 5);
+    for sample in samples {
+        let count = |name: &str| sample[name].as_u64().unwrap();
+        assert_eq!(
+            count("offered"),
+            count("taken") + count("refused") + count("lost"),
+            "{sample}"
+        );
+        assert!(count("offered") > 0, "{sample}");
+    }
+    let picture = std::fs::read_to_string(folder.path().join("goodput.svg")).unwrap();
+    assert!(picture.contains("<polyline"), "{picture}");
+}
+
+#[test]
 fn the_fan_out_is_measured_with_joined_and_with_plain_writes() {
     let report = fan_out("capacity,latency");
     let kinds: Vec<&str> = rows(&report)

@@ -4,13 +4,14 @@ mod body;
 mod connect;
 mod pool;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::{CONTENT_TYPE, LOCATION};
-use http::{HeaderValue, Method, Response};
+use http::{HeaderName, HeaderValue, Method, Response};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
@@ -70,12 +71,35 @@ pub trait Fetch: Send + Sync + 'static {
 pub struct Place {
     pub(crate) target: Target,
     pub(crate) pool: Pool,
+    own: Own,
+}
+
+/// What an endpoint is asked in another way than the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Own {
+    pub(crate) method: Option<Method>,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) redirects: Option<Redirects>,
 }
 
 impl Place {
-    pub(crate) fn new(target: Target, idle_max: usize) -> Place {
+    pub(crate) fn new(target: Target, idle_max: usize, own: Own) -> Place {
         let pool = Pool::new(target.origin.clone(), idle_max);
-        Place { target, pool }
+        Place { target, pool, own }
+    }
+
+    /// Returns whether a call to this endpoint may be made twice.
+    pub(crate) fn is_repeatable(&self, outgoing: &Outgoing) -> bool {
+        let method = self.own.method.as_ref().unwrap_or(&outgoing.method);
+        matches!(*method, Method::GET | Method::PUT | Method::DELETE)
+    }
+
+    /// Returns what this endpoint gets of a request.
+    fn outgoing<'a>(&self, outgoing: &'a Outgoing) -> Cow<'a, Outgoing> {
+        if self.own.method.is_none() && self.own.headers.is_empty() {
+            return Cow::Borrowed(outgoing);
+        }
+        Cow::Owned(outgoing.for_endpoint(self.own.method.as_ref(), &self.own.headers))
     }
 }
 
@@ -108,15 +132,18 @@ impl HttpClient {
         outgoing: &Outgoing,
         by: Instant,
     ) -> Result<Fetched, FetchError> {
-        let fetched = self.fetch_one(&place.pool, &place.target, outgoing, by).await?;
-        let Step::Redirect { status, mut location } = fetched else {
-            return fetched.finished();
+        let outgoing = place.outgoing(outgoing);
+        let fetched = self.fetch_one(&place.pool, &place.target, &outgoing, by).await?;
+        let redirects = place.own.redirects.unwrap_or(self.redirects);
+        let (status, mut location) = match fetched {
+            Step::Redirect { status, location, .. } if redirects != Redirects::None => (status, location),
+            done => return Ok(done.answer()),
         };
-        let (mut target, mut outgoing, mut status) = (place.target.clone(), outgoing.clone(), status);
+        let (mut target, mut outgoing, mut status) = (place.target.clone(), outgoing.into_owned(), status);
         for _ in 0..self.redirects_max {
             let next = target.follow(&location).ok_or(FetchError::Redirects(status))?;
             let same_origin = next.origin == target.origin;
-            if !same_origin && self.redirects == Redirects::SameOrigin {
+            if !same_origin && redirects == Redirects::SameOrigin {
                 return Err(FetchError::Redirects(status));
             }
             outgoing = outgoing.for_redirect(status, same_origin);
@@ -132,8 +159,9 @@ impl HttpClient {
                 Step::Redirect {
                     status: next,
                     location: to,
+                    ..
                 } => (status, location) = (next, to),
-                done => return done.finished(),
+                done @ Step::Done(_) => return Ok(done.answer()),
             }
         }
         Err(FetchError::Redirects(status))
@@ -202,28 +230,37 @@ impl HttpClient {
             unpacked: self.unpacked_max,
         };
         let (body, held) = body::read(response, limits, &self.buffers).await?;
+        let answer = Fetched {
+            status,
+            body,
+            kind,
+            held: Some(held),
+        };
         Ok(match location {
-            Some(location) if self.redirects_max > 0 => Step::Redirect { status, location },
-            _ => Step::Done(Fetched {
+            Some(location) if self.redirects_max > 0 => Step::Redirect {
                 status,
-                body,
-                kind,
-                held: Some(held),
-            }),
+                location,
+                answer,
+            },
+            _ => Step::Done(answer),
         })
     }
 }
 
 enum Step {
     Done(Fetched),
-    Redirect { status: u16, location: String },
+    Redirect {
+        status: u16,
+        location: String,
+        /// The redirect itself.
+        answer: Fetched,
+    },
 }
 
 impl Step {
-    fn finished(self) -> Result<Fetched, FetchError> {
+    fn answer(self) -> Fetched {
         match self {
-            Step::Done(fetched) => Ok(fetched),
-            Step::Redirect { status, .. } => Err(FetchError::Redirects(status)),
+            Step::Done(answer) | Step::Redirect { answer, .. } => answer,
         }
     }
 }

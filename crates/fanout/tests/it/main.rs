@@ -10,6 +10,7 @@ mod compat;
 mod deadline;
 mod endpoint_faults;
 mod overload;
+mod own_settings;
 mod read_back;
 mod readers;
 mod reload;
