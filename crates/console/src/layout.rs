@@ -99,7 +99,7 @@ fn header_of(request: &PageRequest, current: Nav) -> Markup {
                 "nagaya"
             }
             @if is_in {
-                nav aria-label="Parts of the house" {
+                nav aria-label="Parts of the server" {
                     ul {
                         @for (nav, name, path) in PARTS {
                             li { a href=(path) aria-current=[(nav == current).then_some("page")] { (name) } }

@@ -14,7 +14,7 @@ use crate::names::{self, Place};
 choices! {
     /// Where answers are kept.
     pub enum StoreKind {
-        /// In the room of this house, where every Redis client can read them. Only for `nagaya up`.
+        /// In the room of this server, where every Redis client can read them. Only for `nagaya up`.
         Embedded = "embedded",
         /// In the Redis that `redis` names.
         Redis = "redis",

@@ -15,12 +15,12 @@ use crate::{config_command, demo, fanout, fleet, ids, status, token};
 
 const EXAMPLES: &str = "\
 Examples:
-  nagaya                               start the house on its default ports
+  nagaya                               start the server on its default ports
   nagaya up --data /var/lib/nagaya     keep the data elsewhere
   nagaya --config nagaya.toml up       take settings from a file
   nagaya config show                   what is in force, and where it comes from
-  nagaya status --watch                how the running house is, all the time
-  nagaya demo                          traffic to look at, for 100 seconds
+  nagaya status --watch                the state of the server, kept up to date
+  nagaya demo                          load to look at, for 100 seconds
   nagaya room export > all.jsonl       every key and value as JSON
 
 Settings come from the defaults, the file given by --config or NAGAYA_CONFIG,
@@ -37,7 +37,7 @@ Examples:
 Ctrl-C or SIGTERM stops it: open requests finish first. A second one ends it
 at once.";
 
-/// Five services under one roof.
+/// A Redis that keeps cold data on disk, jobs, fan-out, ids and workers in one server.
 #[derive(Parser)]
 #[command(
     name = "nagaya",
@@ -67,7 +67,7 @@ pub(crate) struct GlobalArgs {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Start the house (what plain `nagaya` does too)
+    /// Start the server (what plain `nagaya` does too)
     #[command(after_long_help = UP_EXAMPLES)]
     Up(SettingArgs),
     /// Lease numbers that nobody else holds, and make ids of them
@@ -82,7 +82,7 @@ enum Command {
     /// Show or check the settings
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Ask a running house how it is
+    /// Show the state of a running server
     #[command(after_long_help = status::EXAMPLES)]
     Status(status::StatusArgs),
     /// Serve the room from real engines, or look after its data
@@ -91,7 +91,7 @@ enum Command {
     /// Register jobs, watch them, work on them
     #[command(subcommand)]
     Jobs(JobsCommand),
-    /// Make traffic against a running house, and show what it does
+    /// Put a running server under load, and show what it does
     #[command(after_long_help = demo::EXAMPLES)]
     Demo(demo::DemoArgs),
     /// Hand out tokens, list and revoke them

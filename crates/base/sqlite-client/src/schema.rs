@@ -42,7 +42,7 @@ pub enum SchemaError {
     #[error("{path} has schema {found}, this program knows schemas up to {known}: use a newer program")]
     Newer { path: PathBuf, found: u32, known: u32 },
     #[error(
-        "{path} has schema {found}, reading it needs schema {known}: start the house once to bring it up to date"
+        "{path} has schema {found}, reading it needs schema {known}: start the server once to bring it up to date"
     )]
     Older { path: PathBuf, found: u32, known: u32 },
     #[error("{path} was made by another text of migration {number} ({name})")]

@@ -95,7 +95,7 @@ fn own(service: &Service, numbers: &Numbers) -> Markup {
     };
     let shown = |name: &str, write: fn(f64) -> String| service.number(name).map_or("–".to_owned(), write);
     figures(html! {
-        (figure("Number of this house", whole("number")))
+        (figure("Number of this server", whole("number")))
         (figure("Held for", shown("held_seconds", format::duration_seconds)))
         (figure("Fence", html! { span.long { (whole("fence")) } }))
         (figure("Ids made", shown("minted_per_second", format::rate)))
@@ -172,7 +172,7 @@ fn picture(numbers: &Numbers) -> Markup {
             }
         }
         ul.keys.numbers {
-            @for (class, word) in [("mine", "this house"), ("held", "somebody else"), ("free", "free")] {
+            @for (class, word) in [("mine", "this server"), ("held", "somebody else"), ("free", "free")] {
                 li { svg viewBox="0 0 12 12" aria-hidden="true" { (square(0, 1, class, word)) } (word) }
             }
         }
@@ -210,7 +210,7 @@ fn table(numbers: &Numbers) -> Markup {
             html! { (held.number) },
             html! {
                 (held.name.as_deref().unwrap_or("without a name"))
-                @if held.is_mine { " " (badge(Tone::Good, "this house")) }
+                @if held.is_mine { " " (badge(Tone::Good, "this server")) }
             },
             held.since_ms.map_or_else(dash, time),
             html! { (remaining(held)) },
@@ -251,7 +251,7 @@ mod tests {
             json!({"min": 1, "max": 1023, "free": 1021, "held": [
                 {"number": 1, "name": null, "fence": 7, "since_ms": null, "expires_ms": 0, "remaining_seconds": 0.0,
                     "is_mine": false},
-                {"number": 2, "name": "house <a>", "fence": 9, "since_ms": 1_700_000_000_000_i64, "expires_ms": 0,
+                {"number": 2, "name": "server <a>", "fence": 9, "since_ms": 1_700_000_000_000_i64, "expires_ms": 0,
                     "remaining_seconds": 28.4, "is_mine": true}]}),
         );
         console
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(page.status, 200);
         for part in [
             "Numbers 1 to 1023: 2 held, 1021 free",
-            "house &lt;a&gt;",
+            "server &lt;a&gt;",
             "29 s",
             "over",
             "1 h 1 min",

@@ -173,7 +173,7 @@ pub(super) async fn show(request: PageRequest) -> Shown {
     let console = match request.get_if_any::<TestConsole>("/v1/house").await {
         Ok(Some(console)) => console,
         Ok(None) => from_readiness(&request).await?,
-        // Tenants see their jobs, not the house.
+        // Tenants see their jobs, not the server.
         Err(failure) if failure.status == StatusCode::FORBIDDEN => return Ok(redirect("/jobs")),
         Err(failure) => return Err(failure),
     };
@@ -206,7 +206,7 @@ async fn from_readiness(request: &PageRequest) -> Result<TestConsole, Failure> {
     // Starting and draining servers answer 503, with the same document.
     let found = serde_json::from_slice::<Readyz>(&answer.body);
     let ready =
-        found.map_err(|_| Failure::new(StatusCode::BAD_GATEWAY, "the house does not say how it is"))?;
+        found.map_err(|_| Failure::new(StatusCode::BAD_GATEWAY, "the server does not say how it is"))?;
     let services = ready.components.into_iter().map(|component| {
         let service = Service {
             state: component.state,

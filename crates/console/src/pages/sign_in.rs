@@ -26,7 +26,7 @@ fn page(request: &PageRequest, complaint: Option<&str>) -> Response {
             (form_word(request))
             input type="hidden" name="next" value=(next);
             p {
-                "This house asks for a token: that of " code { "http.token" } ", or one that was made with "
+                "This server asks for a token: that of " code { "http.token" } ", or one that was made with "
                 code { "nagaya token create" } ". One with the scope " code { "read" } " alone sees everything and changes nothing."
             }
             label for="token" { "Token" }

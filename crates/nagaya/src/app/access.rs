@@ -1,5 +1,5 @@
 //! What clients without credentials may do, in a line for each listener, and what else an operator should know before
-//! the house is used.
+//! the server is used.
 
 use nagaya_config::Listen;
 use nagaya_fanout::FanoutConfig;

@@ -19,7 +19,7 @@ pub use crate::jobs::{JobsConfig, NotifyConfig, WebhooksConfig};
 pub use crate::room::distributed::TiersConfig;
 
 settings! {
-    /// The house itself: where it lives and how it stops.
+    /// The server as a whole: where its data is and how it stops.
     pub struct HouseConfig in "house" {
         /// The folder that holds all data. It is made with private permissions if it is
         /// missing, and used by one process at a time.
@@ -31,7 +31,7 @@ settings! {
         /// it such a listener is refused on any address but loopback.
         insecure: bool = false, fixed, flag "--insecure";
         /// A Redis for everything that is in use, as `redis://`, `rediss://`, `redis+sentinel://` or
-        /// `redis+cluster://` with user and password. Not set, engines of the house's own. The room needs
+        /// `redis+cluster://` with user and password. Not set, the server has engines of its own. The room needs
         /// `postgres` as well.
         redis: Option<Secret> = Unset, fixed, flag "--redis";
         /// A PostgreSQL for everything that rests, as `postgres://user:password@host/database`. Not set,
@@ -127,7 +127,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Returns what is no error but should be known before the house is used.
+    /// Returns what is no error but should be known before the server is used.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let ignored = self.ignored_variables.iter().map(|name| {
             format!("the variable {name} sets nothing; settings are named NAGAYA_SECTION__KEY, with two underscores")

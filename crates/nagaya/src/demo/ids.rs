@@ -134,7 +134,7 @@ impl Part for IdsPart {
     }
 
     fn skipped(&self) -> Option<&'static str> {
-        (!self.is_there).then_some("ids are off in this house (ids.enabled)")
+        (!self.is_there).then_some("ids are off on this server (ids.enabled)")
     }
 
     fn is_wrong(&self) -> bool {

@@ -257,7 +257,7 @@ impl Part for JobsPart {
     }
 
     fn skipped(&self) -> Option<&'static str> {
-        (!self.is_there).then_some("jobs are off in this house (jobs.enabled)")
+        (!self.is_there).then_some("jobs are off on this server (jobs.enabled)")
     }
 }
 

@@ -48,7 +48,7 @@ Examples:
 
 Users visit and go cold, thumbnails are made with failures and retries, requests
 are fanned out with one endpoint that is slow, a fleet loses an agent to kill -9,
-and ids are fetched and compared. It needs a running house (`nagaya up`) and
+and ids are fetched and compared. It needs a running server (`nagaya up`) and
 nothing else, and takes away what it brought: keys that begin with demo, jobs of
 the queue demo-thumbnails, and its processes. Ctrl-C ends it early.
 
@@ -120,7 +120,7 @@ async fn take_lock(target: &Target) -> anyhow::Result<()> {
         .ask(&["SET", LOCK, &pid, "NX", "PX", &ms(LOCK_FOR_CLEANING)])
         .await?;
     if reply::is_nil(&taken) {
-        bail!("a demo runs in this house already, or was killed a moment ago; try again in two minutes");
+        bail!("a demo runs on this server already, or was killed a moment ago; try again in two minutes");
     }
     Ok(())
 }

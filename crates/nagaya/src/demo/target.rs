@@ -43,7 +43,7 @@ impl Target {
         let readyz: Readyz = match client.get("/readyz").await {
             Ok(readyz) => readyz,
             Err(Error::Refused(problem)) if problem.status == 503 => {
-                bail!("the house at {url} is not ready; `nagaya status` says why")
+                bail!("the server at {url} is not ready; `nagaya status` says why")
             }
             Err(Error::Answer { .. }) => bail!("what runs at {url} is not nagaya"),
             Err(error) => return Err(error.into()),
@@ -142,7 +142,7 @@ async fn room_address(loaded: &Loaded, client: &Client) -> anyhow::Result<(Strin
     let told = match client.get::<Told>("/v1/house").await {
         Ok(told) => told.services.room.and_then(|room| room.address),
         Err(Error::Refused(problem)) if problem.status == 404 => None,
-        Err(error) => return Err(error).context("the house does not say where its room is"),
+        Err(error) => return Err(error).context("the server does not say where its room is"),
     };
     let told = match told {
         Some(text) => Some(

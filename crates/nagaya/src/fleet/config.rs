@@ -11,11 +11,11 @@ use nagaya_fleet::timing::{Timing, TimingOptions};
 use nagaya_redis_client::RedisUrl;
 
 settings! {
-    /// The workers that this house keeps running, each on exactly one instance.
+    /// The workers that this server keeps running, each on exactly one instance.
     pub struct FleetConfig in "fleet" {
-        /// Run a manager in the house and serve `/v1/fleet`.
+        /// Run a manager and serve `/v1/fleet`.
         enabled: bool = true, fixed;
-        /// The app whose workers the house manages, and what commands take for `--app`.
+        /// The app whose workers the server manages, and what commands take for `--app`.
         app: String = "main", fixed;
         /// Where the list of workers comes from: `https://...`, `http://...`, `file:PATH` or
         /// `exec:COMMAND`. Not set, the manager has nothing to place until another one reads a list.
@@ -28,7 +28,7 @@ settings! {
         source_interval: Duration = "1m", fixed, range "100ms" to "1d";
         /// The Redis that holds the fleet, as `redis://`, `rediss://`, `redis+sentinel://` or
         /// `redis+cluster://`. All managers and agents of an app name the same one. Not set, it is an
-        /// engine of the house's own, which agents on the same machine find by themselves.
+        /// engine of the server's own, which agents on the same machine find by themselves.
         redis: Option<Secret> = Unset, fixed;
         /// The name of the manager. No two managers of an app may have the same. Not set, it is made of
         /// the host's name and the process id.

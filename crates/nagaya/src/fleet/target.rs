@@ -90,7 +90,7 @@ impl Target {
         match &error {
             CommandError::Store(Error::Redis(RedisError::Connect { address, .. })) if self.is_house => {
                 anyhow!(
-                    "nothing answers at {address}, where the house would have its fleet; start it with `nagaya \
+                    "nothing answers at {address}, where the server would have its fleet; start it with `nagaya \
                  up`, run this where its data folder is (or set house.data), or name a \
                  Redis with --redis"
                 )

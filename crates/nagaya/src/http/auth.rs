@@ -1,7 +1,7 @@
-//! Who may use the house's own routes.
+//! Who may use the server's own routes.
 //!
-//! Where jobs are kept there are tokens, and the jobs' API answers who a request is from: the house's own token and
-//! the scope `admin` may do everything, `read` may look, `metrics` may read the metrics alone. A house without jobs
+//! Where jobs are kept there are tokens, and the jobs' API answers who a request is from: the server's own token and
+//! the scope `admin` may do everything, `read` may look, `metrics` may read the metrics alone. A server without jobs
 //! knows only its own token. What a route needs is in the table of [`rights`](super::rights).
 
 use std::sync::Arc;
@@ -82,7 +82,7 @@ fn permission_of(method: &Method) -> Permission {
     }
 }
 
-/// For routes that check tokens themselves: where tokens exist, one is needed, even if the house has none of its own.
+/// For routes that check tokens themselves: where tokens exist, one is needed, even if the server has none of its own.
 pub(super) async fn require_some_token(
     State(state): State<Arc<HttpState>>,
     request: Request,
@@ -114,7 +114,7 @@ fn makes_token(request: &Request) -> bool {
     request.method() == Method::POST && request.uri().path() == "/v1/tokens"
 }
 
-/// Refuses callers without a token in a house that has no token of its own, but in whose store tokens exist: who made
+/// Refuses callers without a token in a server that has no token of its own, but in whose store tokens exist: who made
 /// them relies on them.
 async fn refuse_anonymous(state: &HttpState, headers: &HeaderMap) -> Option<Response> {
     let tokens = state.tokens.as_ref()?;
@@ -124,7 +124,7 @@ async fn refuse_anonymous(state: &HttpState, headers: &HeaderMap) -> Option<Resp
     {
         return None;
     }
-    let detail = "tokens exist, so one is needed: `Authorization: Bearer TOKEN`; who runs this house sets \
+    let detail = "tokens exist, so one is needed: `Authorization: Bearer TOKEN`; who runs this server sets \
                   `http.token`, which may do everything";
     let problem = Problem::new(StatusCode::UNAUTHORIZED, detail);
     Some(problem.kind("no-server-token").challenge().into_response())
@@ -137,7 +137,7 @@ async fn refuse_principal(tokens: &Api, headers: &HeaderMap, permission: Permiss
     match tokens.admit(headers, permission).await {
         Ok(principal) if sees_the_house(&principal) => None,
         Ok(_) => {
-            let detail = "the token is for one tenant or for some queues; the whole house is shown to tokens that are \
+            let detail = "the token is for one tenant or for some queues; the other services are shown to tokens that are \
                           not bound to queues, of the tenant default or with the scope admin";
             Some(Problem::new(StatusCode::FORBIDDEN, detail).into_response())
         }
@@ -148,7 +148,7 @@ fn sees_the_house(principal: &PrincipalInfo) -> bool {
     principal.queues.is_empty() && (principal.is_admin || principal.tenant == TenantId::default_tenant())
 }
 
-/// Returns the answer for those who do not have the house's own token, if it has one.
+/// Returns the answer for those who do not have the server's own token, if it has one.
 fn refuse_stranger(token: Option<&Secret>, headers: &HeaderMap) -> Option<Response> {
     let token = token?;
     if bearer::matches(headers, token.reveal().as_bytes()) {

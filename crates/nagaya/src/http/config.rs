@@ -20,12 +20,12 @@ settings! {
         /// least; `nagaya token random` makes one. Tokens made with `nagaya token create` work beside it:
         /// `admin` does everything, `read` may look. If it is not set, any client without a token may do
         /// everything, except web pages of another origin, and no other tokens can be made; where tokens
-        /// exist already, one is needed. `/healthz` and `/readyz` are open in any case: what probes a house
+        /// exist already, one is needed. `/healthz` and `/readyz` are open in any case: what probes a server
         /// seldom has credentials.
         token: Option<Secret> = Unset, fixed;
         /// Names that the HTTP listeners answer to, besides `localhost`, loopback addresses and their own
         /// address: `jobs.example.com`, or `*.example.com` for all below a domain. A request under any other
-        /// name is answered 421, so that no web page can reach the house under a name of its own. A listener
+        /// name is answered 421, so that no web page can reach the server under a name of its own. A listener
         /// with a token answers to every name as long as none is listed here.
         hosts: Vec<String> = [], fixed;
         /// Proxies, as networks or addresses, that are believed when they name the client's address in
@@ -60,7 +60,7 @@ settings! {
         tls_key: Option<PathBuf> = Unset, fixed;
         /// A PEM file of authorities; only clients with a certificate of one of them are let in.
         tls_client_ca: Option<PathBuf> = Unset, fixed;
-        /// A PEM file of certificates that the commands of this program trust when they speak to a house by
+        /// A PEM file of certificates that the commands of this program trust when they speak to a server by
         /// `https`; not set, those of the system.
         ca: Option<PathBuf> = Unset, fixed;
     }

@@ -22,7 +22,7 @@ pub enum Needs {
     Enqueue,
     Work,
     Admin,
-    /// A session of the console, or nothing in a house that asks for no token. What a page shows and does is
+    /// A session of the console, or nothing in a server that asks for no token. What a page shows and does is
     /// asked of the API with the token of the session.
     Session,
     /// A secret that the handler checks by itself.

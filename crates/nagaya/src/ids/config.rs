@@ -23,15 +23,15 @@ settings! {
         listen: Listen = "127.0.0.1:11212", fixed, flag "--ids-listen";
         /// The Redis that has the pool of numbers, as `redis://`, `rediss://`, `redis+sentinel://` or
         /// `redis+cluster://` with user, password, database and `?ns=NAMESPACE`. All nodes that share
-        /// a pool name the same one. Not set, it is an engine of the house's own.
+        /// a pool name the same one. Not set, it is an engine of the server's own.
         redis: Option<Secret> = Unset, fixed;
         /// The pool's name, which its keys begin with. Not set, it is what `redis` says with `ns`, else
-        /// `yaraus`; in the house's own engine `{ids}`.
+        /// `yaraus`; in the server's own engine `{ids}`.
         namespace: Option<String> = Unset, fixed;
         /// The name by which this node gets its number back. No two nodes of a pool may have the same.
         /// Not set, it is made of the host's name and the data folder.
         name: Option<String> = Unset, fixed;
-        /// The lowest number of a pool that the house makes for itself.
+        /// The lowest number of a pool that the server makes for itself.
         min: u64 = 1, fixed, range 0 to 4194303;
         /// The highest number of that pool.
         max: u64 = 1023, fixed, range 0 to 4194303;

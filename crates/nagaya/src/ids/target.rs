@@ -75,7 +75,7 @@ impl Target {
     pub(super) fn explain(&self, error: Error) -> anyhow::Error {
         match &error {
             Error::Redis(RedisError::Connect { address, .. }) if self.is_house => anyhow!(
-                "nothing answers at {address}, where the house would have its pool; start it with \
+                "nothing answers at {address}, where the server would have its pool; start it with \
                  `nagaya up`, run this where its data folder is (or set house.data), or name a Redis with \
                  --redis"
             ),

@@ -69,7 +69,7 @@ impl RoomService {
             shards: 16,
             ..RoomConfig::default()
         };
-        let bound = Bound::on_socket_only(config).context("the house's own engine")?;
+        let bound = Bound::on_socket_only(config).context("the server's own engine")?;
         let bound = bound.on_account(Account::Backroom);
         Ok(RoomService {
             name: "backroom",

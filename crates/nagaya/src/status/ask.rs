@@ -79,7 +79,7 @@ pub(crate) fn get_within(
         let cause = anyhow!("{}", error.root());
         if matches!(error, Error::Connect(_)) {
             cause.context(format!(
-                "nothing answers at {url}; start the house with `nagaya up` or name it with --url"
+                "nothing answers at {url}; start the server with `nagaya up` or name it with --url"
             ))
         } else if error.is_not_http() {
             cause.context(format!("what answers at {url} does not speak HTTP"))

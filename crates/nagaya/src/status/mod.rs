@@ -33,7 +33,7 @@ Examples:
   nagaya status --url http://127.0.0.1:8080 --json
 
 Each service has a line: its state, where it listens, and its figures. Rates
-are those of the last seconds. A house that asks for a token tells little
+are those of the last seconds. A server that asks for a token shows little
 without it; set http.token in the settings, or NAGAYA_TOKEN to one that
 may look.
 
@@ -55,7 +55,7 @@ pub(crate) struct StatusArgs {
     watch: Option<Duration>,
 }
 
-/// Which house is asked.
+/// Which server is asked.
 #[derive(Clone)]
 struct Target {
     url: String,

@@ -73,7 +73,7 @@ pub(super) async fn create(loaded: &Loaded, args: CreateArgs) -> anyhow::Result<
         wish["expires_at"] = json!(time_after(length)?);
     }
     let made: Made = serde_json::from_value(client.post(PATH, &wish).await?)
-        .context("the house's answer holds no token")?;
+        .context("the server's answer holds no token")?;
     writeln!(io::stdout(), "{}", made.token)?;
     let url = client.url();
     eprint!(

@@ -54,7 +54,7 @@ pub(super) async fn tokens(client: &Client) -> anyhow::Result<Vec<Token>> {
     match client.get::<Answer>(PATH).await {
         Ok(answer) => Ok(answer.tokens),
         Err(Error::Refused(problem)) if problem.status == 404 => Err(anyhow!(
-            "the house at {} keeps no tokens: they rest with its jobs, and `jobs.enabled` is false",
+            "the server at {} keeps no tokens: they rest with its jobs, and `jobs.enabled` is false",
             client.url()
         )),
         Err(error) => Err(error.into()),

@@ -31,9 +31,9 @@ Examples:
 Scopes: enqueue registers, cancels and retries jobs; work claims jobs and
 reports on them; read looks; metrics reads /metrics and nothing else; admin
 does everything, for all tenants. Without --scope it is read. A token of the tenant default that is not bound to queues
-reads the whole house, others only what is their tenant's.
+reads everything, others only what is their tenant's.
 
-The token is printed on standard output, once; the house keeps only its hash.";
+The token is printed on standard output, once; the server keeps only its hash.";
 
 const LIST_EXAMPLES: &str = "\
 Examples:
@@ -52,7 +52,7 @@ pub(crate) enum TokenCommand {
     /// Make a token and print it, this once
     #[command(after_long_help = CREATE_EXAMPLES)]
     Create(create::CreateArgs),
-    /// Print a random token for `http.token` or `fanout.token`; asks no house
+    /// Print a random token for `http.token` or `fanout.token`; needs no server
     Random,
     /// List all tokens; what they are is not shown
     #[command(after_long_help = LIST_EXAMPLES)]

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// How long a demo may take beside others: its own time, placing and moving workers, and cleaning up.
 const DEMO_LIMIT: Duration = Duration::from_secs(120);
 
-/// Starts a demo against a house and waits for its end.
+/// Starts a demo against a server and waits for its end.
 fn demo(house: &Nagaya, words: &[&str]) -> Ran {
     let folder = Folder::new("demo");
     let url = format!("http://{}", house.address("http"));
@@ -88,7 +88,7 @@ fn a_demo_that_is_interrupted_ends_soon_and_takes_its_processes_with_it() {
         words.contains("What was seen") && words.contains("taken away"),
         "{words}"
     );
-    assert!(words.contains("jobs are off in this house"), "{words}");
+    assert!(words.contains("jobs are off on this server"), "{words}");
     assert_eq!(
         room.cmd(&["DBSIZE"]).unwrap().int(),
         0,
@@ -105,14 +105,14 @@ fn a_second_demo_and_a_house_that_is_not_there_are_told() {
     let ran = demo(&house, &["--seconds", "3"]);
     assert_eq!(ran.code, Some(1));
     assert!(
-        ran.stderr.contains("a demo runs in this house already"),
+        ran.stderr.contains("a demo runs on this server already"),
         "{}",
         ran.stderr
     );
     let ran = run(["demo", "--url", "http://127.0.0.1:1"]);
     assert_eq!(ran.code, Some(1));
     assert!(
-        ran.stderr.contains("start the house with `nagaya up`"),
+        ran.stderr.contains("start the server with `nagaya up`"),
         "{}",
         ran.stderr
     );

@@ -1,11 +1,11 @@
-//! The fan-out as a part of the house.
+//! The fan-out as a part of the server.
 
 use super::*;
 use crate::fanout_serve::Endpoint;
 use nagaya_testkit::{RespClient, http};
 use serde_json::Value;
 
-/// A house that fans out to two endpoints.
+/// A server that fans out to two endpoints.
 fn fanning_house(more: &[&str]) -> (Nagaya, [Endpoint; 2]) {
     let endpoints = [Endpoint::start("one"), Endpoint::start("two")];
     let words = format!("fanout.endpoints=a={},b={}", endpoints[0].url, endpoints[1].url);

@@ -1,4 +1,4 @@
-//! The fleet over HTTP: served by a manager alone, and by the house.
+//! The fleet over HTTP: served by a manager alone, and by the server.
 
 use super::*;
 use crate::fleet::{QUICK, Stage};
@@ -161,7 +161,7 @@ fn the_house_manages_the_fleet_that_its_settings_name() {
     assert_eq!(
         house.get("/v1/fleet").unwrap().status,
         401,
-        "the house has a token"
+        "the server has a token"
     );
     stage.write_list(0..5);
     let known = [("authorization", "Bearer hunter2-hunter2-2")];

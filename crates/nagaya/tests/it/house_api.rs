@@ -1,4 +1,4 @@
-//! The house's own REST: every service in figures, the room's tags, recent requests, numbers, history.
+//! The server's own REST: every service in figures, the room's tags, recent requests, numbers, history.
 
 use super::*;
 use crate::fanout_serve::Endpoint;

@@ -45,7 +45,7 @@ async fn fetch_grpc(address: SocketAddr, count: u32) -> Vec<u64> {
     ids
 }
 
-/// Runs a command as on the house's machine, with the house's settings.
+/// Runs a command as on the server's machine, with the server's settings.
 fn beside(house: &Nagaya, args: &[&str]) -> Ran {
     let (data, http) = (house.data(), house.address("http").to_string());
     let variables = [
@@ -121,7 +121,7 @@ fn a_restarted_house_gets_its_number_back_and_goes_on_above_its_last_id() {
     }
 }
 
-/// A house that would have to wait for ten minutes before it uses a number of which it is not sure.
+/// A server that would have to wait for ten minutes before it uses a number of which it is not sure.
 fn patient_house() -> NagayaBuilder {
     house().listener("ids").args(["--set", "ids.delay=10m"])
 }
@@ -233,7 +233,7 @@ fn a_lost_redis_is_told_by_readyz_until_it_is_back() {
     let house = quick_house().args(["--set", &setting]).start();
     fetch(house.address("ids"));
     redis.kill9();
-    wait::until("the house is not ready", LIMIT, || {
+    wait::until("the server is not ready", LIMIT, || {
         house.get("/readyz").unwrap().status == 503
     });
     wait::until("no more ids are made", LIMIT, || {

@@ -1,4 +1,4 @@
-//! `nagaya jobs serve`: jobs without the rest of the house.
+//! `nagaya jobs serve`: jobs without the rest of the server.
 
 use super::jobs_site::Server;
 use super::jobs_site::client::Client;

@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 use super::*;
 
-/// The interface over a SQLite file, with upkeep, and nothing else of a house.
+/// The interface over a SQLite file, with upkeep, and nothing else of a server.
 pub(crate) struct Server {
     pub(crate) url: String,
     _runtime: Runtime,

@@ -36,7 +36,7 @@ fn dbsize(house: &Nagaya) -> i64 {
     client.cmd(&["DBSIZE"]).unwrap().int()
 }
 
-/// Runs a command on the house's data folder; it has to end well.
+/// Runs a command on the server's data folder; it has to end well.
 #[track_caller]
 fn must(house: &Nagaya, words: &[&str]) -> Ran {
     let ran = tool(house, words);

@@ -1,4 +1,4 @@
-//! `nagaya room export`, `erase` and `doctor`, beside a running house and on a stopped one.
+//! `nagaya room export`, `erase` and `doctor`, beside a running server and on a stopped one.
 
 use std::path::{Path, PathBuf};
 
@@ -143,7 +143,7 @@ fn a_killed_house_is_exported_with_its_log() {
         "{}",
         ran.stderr
     );
-    // The second time there is nothing left to save, and the house still has everything.
+    // The second time there is nothing left to save, and the server still has everything.
     assert_eq!(exported(&tool(&house, &["export"])).len(), 2);
     house.restart();
     assert_eq!(client(&house).cmd(&["GET", "saved"]).unwrap(), Reply::bulk("2"));
@@ -208,7 +208,7 @@ fn a_running_house_forgets_an_erased_tag_in_memory_and_in_the_file() {
     let again = tool(&house, &["erase", "u", "--yes"]);
     assert_eq!(again.code, Some(0), "{}", again.stderr);
     assert!(again.stderr.contains("nothing was stored"), "{}", again.stderr);
-    // The house goes on with the tag, and it survives a crash.
+    // The server goes on with the tag, and it survives a crash.
     send_all(&house, &["SET {u}a new"]);
     assert_eq!(
         client(&house).cmd(&["ROOM.WAITCOLD", "20000", "ALL"]).unwrap(),

@@ -1,10 +1,10 @@
-//! How the house ends: open requests finish, late ones are cut, a second signal is obeyed.
+//! How the server ends: open requests finish, late ones are cut, a second signal is obeyed.
 
 use super::*;
 use nagaya_testkit::wait;
 use std::fs;
 
-/// Waits until the house takes no new connections.
+/// Waits until the server takes no new connections.
 fn wait_until_closed(house: &Nagaya) {
     let address = house.address("http");
     wait::until("the listener is closed", LIMIT, || {

@@ -93,7 +93,7 @@ impl Crowd {
     }
 }
 
-/// Resident memory of a house, in bytes.
+/// Resident memory of a server, in bytes.
 fn resident(house: &Nagaya) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", house.process().pid().unwrap())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();

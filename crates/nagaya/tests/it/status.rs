@@ -41,7 +41,7 @@ fn a_house_is_watched_until_interrupted_and_missed_while_it_is_gone() {
     );
     assert!(!watching.stdout().contains('\x1b'), "a pipe is not drawn on");
     house.shut_down();
-    nagaya_testkit::wait::until("the house is missed", LIMIT, || {
+    nagaya_testkit::wait::until("the server is missed", LIMIT, || {
         watching.stdout().contains("no answer: nothing answers at")
     });
     watching.signal(nagaya_testkit::Signal::INT);

@@ -91,7 +91,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Starts a house whose HTTP and fan-out listeners speak TLS, and waits until it is ready.
+/// Starts a server whose HTTP and fan-out listeners speak TLS, and waits until it is ready.
 fn secure_house(certificate: &Certificate, more: &[&str]) -> Nagaya {
     let house = house()
         .listener("fanout")
@@ -101,7 +101,7 @@ fn secure_house(certificate: &Certificate, more: &[&str]) -> Nagaya {
         .args(more)
         .launch()
         .unwrap();
-    wait::until("the house is ready", LIMIT, || {
+    wait::until("the server is ready", LIMIT, || {
         house.process().stderr().contains("is ready")
     });
     house

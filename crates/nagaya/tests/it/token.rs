@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Runs `nagaya token WORDS` against a house, with its own token.
+/// Runs `nagaya token WORDS` against a server, with its own token.
 #[track_caller]
 fn token(house: &Nagaya, words: &[&str]) -> Ran {
     let url = format!("http://{}", house.address("http"));

@@ -100,7 +100,7 @@ fn spans(body: &[u8]) -> Vec<Exported> {
     spans.collect()
 }
 
-/// The spans of one trace, after the house has ended.
+/// The spans of one trace, after the server has ended.
 fn of_trace(received: &mpsc::Receiver<Bytes>, trace: u128) -> Vec<Exported> {
     let all = received.try_iter().flat_map(|body| spans(&body));
     all.filter(|span| span.trace == trace.to_be_bytes()).collect()

@@ -169,7 +169,7 @@ fn outcomes(outcomes: &BTreeMap<String, u64>) -> Markup {
 }
 
 fn request_table(requests: &[Request]) -> Markup {
-    let mut table = Table::new("Last requests", "No request has come since the house started.")
+    let mut table = Table::new("Last requests", "No request has come since the server started.")
         .words("Request")
         .words("What")
         .words("When")

@@ -92,9 +92,9 @@ fn head(fleet: &Fleet) -> Markup {
             @if !fleet.app.is_empty() { span { "App " strong { (fleet.app) } } }
             span {
                 @match fleet.manager.is_first_manager {
-                    Some(true) => "This house began as its first manager."
-                    Some(false) => "Another manager was there before this house."
-                    None => "This house's manager has not looked at the fleet yet."
+                    Some(true) => "This server began as its first manager."
+                    Some(false) => "Another manager was there before this server."
+                    None => "This server's manager has not looked at the fleet yet."
                 }
             }
             @if !fleet.settled {

@@ -326,7 +326,7 @@ pub(crate) fn client_queue(name: &str) -> Result<QueueName, Problem> {
     if queue.is_reserved() {
         Err(Error::invalid(
             "queue",
-            "begins with an underscore: such queues are the house's own",
+            "begins with an underscore: such queues are the server's own",
         )
         .into())
     } else {

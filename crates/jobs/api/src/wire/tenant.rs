@@ -54,7 +54,7 @@ pub(crate) struct WhoAmI<'a> {
     pub(crate) scopes: Vec<Scope>,
     /// Only these queues; all when empty.
     pub(crate) queues: Vec<&'a str>,
-    /// It speaks for the house itself.
+    /// It speaks for the server itself.
     pub(crate) is_house: bool,
 }
 

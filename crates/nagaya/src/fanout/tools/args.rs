@@ -30,7 +30,7 @@ Exit code 0 when every request was found, else 1.";
 
 #[derive(Subcommand)]
 pub(crate) enum FanoutCommand {
-    /// Take requests and fan them out, without the house
+    /// Take requests and fan them out, without the other services
     #[command(after_long_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),
     /// Read requests back as JSON

@@ -47,7 +47,7 @@ pub(crate) enum FleetCommand {
 /// Which fleet.
 #[derive(Args)]
 pub(in crate::fleet) struct StoreArgs {
-    /// The Redis with the fleet [default: fleet.redis, else the running house]
+    /// The Redis with the fleet [default: fleet.redis, else the running server]
     #[arg(long, value_name = "URL")]
     pub(in crate::fleet) redis: Option<String>,
     /// The app whose workers these are [default: fleet.app]

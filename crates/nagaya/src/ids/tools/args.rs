@@ -18,7 +18,7 @@ A process that a flushed Redis has forgotten may still use a number. So the
 first users of a new pool wait for a minute, unless --unused says that there
 is no such process.
 
-The house makes the pool in its own room by itself. Exit code 1 when the pool
+The server makes the pool in its own room by itself. Exit code 1 when the pool
 is there already, or when a number to be taken away is reserved.";
 
 const RUN_EXAMPLES: &str = "\
@@ -98,7 +98,7 @@ pub(crate) enum IdsCommand {
     /// Run a command with a number that nobody else has
     #[command(after_long_help = RUN_EXAMPLES)]
     Run(RunArgs),
-    /// Serve ids over memcached, HTTP and gRPC, without the house
+    /// Serve ids over memcached, HTTP and gRPC, without the other services
     #[command(after_long_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),
     /// Show the pool's counters and how many numbers are in use
@@ -121,7 +121,7 @@ pub(crate) enum IdsCommand {
 /// Where the pool is.
 #[derive(Args)]
 pub(super) struct PoolArgs {
-    /// The Redis with the pool [default: ids.redis, else the running house]
+    /// The Redis with the pool [default: ids.redis, else the running server]
     #[arg(long, value_name = "URL", alias = "server")]
     pub(super) redis: Option<String>,
 }

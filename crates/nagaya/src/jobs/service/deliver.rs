@@ -32,7 +32,7 @@ settings! {
         https_only: bool = false, fixed;
         /// Certificates of authorities to trust instead of the system's, PEM.
         ca: Option<PathBuf> = Unset, fixed;
-        /// Where readers reach this house, for links in what is sent: `https://jobs.example.com`.
+        /// Where readers reach this server, for links in what is sent: `https://jobs.example.com`.
         public_url: Option<String> = Unset, fixed;
         /// An event whose body would be larger is sent without its result or error.
         body_max: ByteSize = "20kb", fixed, range "1kb" to "1mb";

@@ -44,7 +44,7 @@ pub(crate) fn connect(loaded: &Loaded, args: &ConnectArgs) -> anyhow::Result<Cli
     if let Some(ca) = args.ca.as_ref().or(http.ca.as_ref()) {
         builder = builder.ca(ca);
     }
-    builder.build().context("the house cannot be spoken to")
+    builder.build().context("the server cannot be spoken to")
 }
 
 /// The server's URL: of the flag, of the environment, or by the settings.

@@ -94,7 +94,7 @@ The secret signs each call as Standard Webhooks 1.0 says.";
 
 #[derive(Subcommand)]
 pub(crate) enum JobsCommand {
-    /// Serve jobs without the rest of the house
+    /// Serve jobs without the other services
     #[command(after_long_help = serve::SERVE_EXAMPLES)]
     Serve(serve::ServeArgs),
     /// Run a command for each job of a queue
@@ -175,7 +175,7 @@ pub(crate) fn block_on<T>(task: impl Future<Output = anyhow::Result<T>>) -> anyh
 fn with_remedy(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<nagaya_client::Error>() {
         Some(nagaya_client::Error::Unreachable { .. }) => {
-            error.context("start the house with `nagaya up`, or name it with --url")
+            error.context("start the server with `nagaya up`, or name it with --url")
         }
         _ => error,
     }

@@ -25,7 +25,7 @@ impl Client {
     /// Connects and gives the password, if the settings have one.
     pub(super) fn connect(address: SocketAddr, password: Option<&Secret>) -> anyhow::Result<Client> {
         let stream = TcpStream::connect_timeout(&address, CONNECT_PATIENCE)
-            .with_context(|| format!("the house does not answer at {address}"))?;
+            .with_context(|| format!("the server does not answer at {address}"))?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?;
@@ -47,14 +47,14 @@ impl Client {
         let address = self.address;
         self.stream
             .write_all(&request)
-            .with_context(|| format!("the house at {address} takes no commands"))?;
+            .with_context(|| format!("the server at {address} takes no commands"))?;
         let frame = self.read()?;
         if let Frame::Error(text) = &frame {
             let (command, text) = (String::from_utf8_lossy(args[0]), String::from_utf8_lossy(text));
             if text.starts_with("NOAUTH") || text.starts_with("WRONGPASS") {
-                bail!("the house wants another password; give it as room.password in the settings");
+                bail!("the server wants another password; give it as room.password in the settings");
             }
-            bail!("the house answered {command} with: {text}");
+            bail!("the server answered {command} with: {text}");
         }
         Ok(frame)
     }
@@ -63,7 +63,7 @@ impl Client {
     pub(super) fn ask_number(&mut self, args: &[&[u8]]) -> anyhow::Result<i64> {
         match self.ask(args)? {
             Frame::Int(number) => Ok(number),
-            other => bail!("the house answered with {other:?} where a number was expected"),
+            other => bail!("the server answered with {other:?} where a number was expected"),
         }
     }
 
@@ -74,7 +74,7 @@ impl Client {
                 Ok(Some(bytes))
             }
             Frame::Nil | Frame::Null => Ok(None),
-            other => bail!("the house answered with {other:?} where text was expected"),
+            other => bail!("the server answered with {other:?} where text was expected"),
         }
     }
 
@@ -86,8 +86,8 @@ impl Client {
             }
             let mut chunk = vec![0; READ_BYTES];
             let read = self.stream.read(&mut chunk);
-            match read.with_context(|| format!("the house at {} does not answer", self.address))? {
-                0 => bail!("the house at {} closed the connection", self.address),
+            match read.with_context(|| format!("the server at {} does not answer", self.address))? {
+                0 => bail!("the server at {} closed the connection", self.address),
                 count => self.buffer.extend_from_slice(&chunk[..count]),
             }
         }

@@ -30,7 +30,7 @@ impl Copy {
             DataUse::Running(holder) => {
                 if let Err(error) = save_now(room_data, &holder) {
                     let age = age_of(room_data);
-                    eprintln!("warning: the running house did not save first: {error:#}; {age}");
+                    eprintln!("warning: the running server did not save first: {error:#}; {age}");
                 }
                 None
             }

@@ -89,7 +89,7 @@ fn from_house(room_data: &RoomData, mut client: Client, tag: &[u8], yes: bool) -
         if !cold.forget(tag, checkpoint)? {
             empty_wal(&cold)?;
             tell(tag, keys.unsigned_abs());
-            eprintln!("the running house's write-ahead log may hold earlier writes of it for a while");
+            eprintln!("the running server's write-ahead log may hold earlier writes of it for a while");
             return Ok(ExitCode::SUCCESS);
         }
         std::thread::sleep(PAUSE);
@@ -129,7 +129,7 @@ fn ask_stored(client: &mut Client, tag: &[u8]) -> anyhow::Result<Stored> {
             .into_iter()
             .flat_map(|(name, value)| [name, value])
             .collect(),
-        other => bail!("the house answered ROOM.STATUS with {other:?}"),
+        other => bail!("the server answered ROOM.STATUS with {other:?}"),
     };
     let number = |name: &str| {
         fields.chunks(2).find_map(|pair| match pair {

@@ -45,7 +45,7 @@ Examples:
   nagaya room erase user:17            asks first
   nagaya room erase user:17 --yes      for scripts
 
-Removes every key of the tag from memory and from disk. Beside a running house
+Removes every key of the tag from memory and from disk. Beside a running server
 its write-ahead log may hold earlier writes of the tag until it has moved on;
 docs/room.md says for how long. Exit code 0 also when there was nothing.";
 
@@ -53,7 +53,7 @@ const DOCTOR_EXAMPLES: &str = "\
 Examples:
   nagaya room doctor
   nagaya room doctor --json | jq .findings
-  nagaya room doctor --fix             the house must not be running
+  nagaya room doctor --fix             the server must not be running
 
 --fix cuts a damaged log before the damage, after copying it beside the log,
 counts sizes anew and makes files private. Exit code 0 when all is well, 1 when

@@ -73,7 +73,7 @@ impl RoomData {
     /// Connects to the server that uses the data.
     pub(super) fn connect(&self, holder: &Holder) -> anyhow::Result<Client> {
         let address = holder.room.context(
-            "the data folder is in use, but not by a house that says where it listens; wait until it is up",
+            "the data folder is in use, but not by a server that says where it listens; wait until it is up",
         )?;
         Client::connect(reachable(address), self.room.password.as_ref())
     }

@@ -36,7 +36,7 @@ impl Stopped {
         match before {
             Some(0) => return Ok(()),
             Some(records) => eprintln!(
-                "the house was not stopped in order: {} of its write-ahead log are saved first",
+                "the server was not stopped in order: {} of its write-ahead log are saved first",
                 count(records, "record")
             ),
             None => eprintln!("the copy on disk is made from the write-ahead log first"),
@@ -55,7 +55,7 @@ impl Stopped {
         }
         match self.unsaved()? {
             Some(0) => Ok(()),
-            _ => bail!("the write-ahead log could not be saved; start the house and look at what it says"),
+            _ => bail!("the write-ahead log could not be saved; start the server and look at what it says"),
         }
     }
 

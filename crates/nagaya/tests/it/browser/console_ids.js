@@ -8,7 +8,7 @@ run({
     const [id] = (await api(base).get('/v1/ids')).ids;
     const page = await browser.page();
     await page.goto(`${base}/ids/numbers`);
-    await says(page, 'this house');
+    await says(page, 'this server');
     await page.type('#id', id);
     await Promise.all([page.waitForNavigation(), page.keyboard.press('Enter')]);
     await says(page, 'within its millisecond');

@@ -1,4 +1,4 @@
-//! Headless Chromium against a house, driven by scripts beside this file.
+//! Headless Chromium against a server, driven by scripts beside this file.
 //!
 //! Node and its packages live in `target/clients`, where `scripts/clients` puts them.
 
@@ -11,14 +11,14 @@ use super::clients::{Scenario, installed};
 use super::*;
 use std::path::{Path, PathBuf};
 
-/// Runs a scenario of a script beside this file against a house.
+/// Runs a scenario of a script beside this file against a server.
 #[track_caller]
 fn check(scenario: &Scenario, script: &str, name: &str) {
     let launch = launch(scenario.house.address("http"), script, name);
     scenario.run(launch.env("SCREENSHOTS", screenshots(scenario)));
 }
 
-/// A scenario of a script beside this file, to be run against a house at an address.
+/// A scenario of a script beside this file, to be run against a server at an address.
 fn launch(house: SocketAddr, script: &str, name: &str) -> Launch {
     let file = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/it/browser")

@@ -1,4 +1,4 @@
-//! A web page tries to command an open house by DNS rebinding and from its own origin, in a real browser.
+//! A web page tries to command an open server by DNS rebinding and from its own origin, in a real browser.
 
 use super::*;
 use crate::fanout_serve::Endpoint;

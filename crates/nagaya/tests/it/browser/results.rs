@@ -1,4 +1,4 @@
-//! A browser's own EventSource and WebSocket miss nothing, whatever happens to the connection and to the house.
+//! A browser's own EventSource and WebSocket miss nothing, whatever happens to the connection and to the server.
 
 use super::super::jobs_site::client::{Client, Endpoints};
 use super::*;
@@ -39,7 +39,7 @@ async fn run_jobs(client: &Client) -> Vec<String> {
         let made = insist(client, "/v1/jobs/batch", &json!({"jobs": jobs})).await;
         let made = made["jobs"].as_array().unwrap();
         ids.extend(made.iter().map(|job| job["id"].as_str().unwrap().to_owned()));
-        // What a killed house took along comes again when its lease is over.
+        // What a killed server took along comes again when its lease is over.
         let mut left = BATCH;
         while left > 0 {
             let claim = json!({"worker": "w", "max": BATCH, "wait_seconds": 1});
@@ -55,7 +55,7 @@ async fn run_jobs(client: &Client) -> Vec<String> {
     ids
 }
 
-/// Cuts the connection and kills the house as the page gets on.
+/// Cuts the connection and kills the server as the page gets on.
 fn make_trouble(house: &Nagaya, proxy: &TcpProxy, browser: &Process) {
     for step in 1..10 {
         let mark = format!("{} results", JOBS * step / 10);

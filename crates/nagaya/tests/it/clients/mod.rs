@@ -1,7 +1,7 @@
 //! Third-party clients, used as their users do.
 //!
-//! Every scenario runs on the embedded engine, in a house of its own, and on a Cluster with PostgreSQL, one
-//! after the other in the same house.
+//! Every scenario runs on the embedded engine, in a server of its own, and on a Cluster with PostgreSQL, one
+//! after the other in the same server.
 //!
 //! The Python and Node clients live in `target/clients`, where `scripts/clients` puts them.
 
@@ -17,11 +17,11 @@ use std::path::{Path, PathBuf};
 /// Longer than any scenario takes on a loaded machine.
 const SCENARIO_LIMIT: Duration = Duration::from_secs(120);
 
-/// A running house and a client program to point at it.
+/// A running server and a client program to point at it.
 pub(super) struct Scenario {
     pub(super) house: Nagaya,
     folder: Folder,
-    /// What the house keeps its data on, unless it does so itself.
+    /// What the server keeps its data on, unless it does so itself.
     engines: Option<(RedisCluster, Postgres)>,
 }
 
@@ -38,7 +38,7 @@ impl Scenario {
         Scenario::with(house())
     }
 
-    /// The same with a house that was started in another way.
+    /// The same with a server that was started in another way.
     pub(super) fn with(house: NagayaBuilder) -> Scenario {
         Scenario {
             house: house.start(),
@@ -47,7 +47,7 @@ impl Scenario {
         }
     }
 
-    /// A house on a Cluster of three primaries with a replica each, and on PostgreSQL.
+    /// A server on a Cluster of three primaries with a replica each, and on PostgreSQL.
     #[track_caller]
     fn on_cluster() -> Scenario {
         // A machine that is busy with other tests must not be taken for one with faults.
@@ -86,7 +86,7 @@ impl Scenario {
         assert!(status.success(), "{status}:\n{}", process.output());
         assert!(
             self.house.process().is_running(),
-            "the house has ended:\n{}",
+            "the server has ended:\n{}",
             self.house.process().output()
         );
         process.stdout()

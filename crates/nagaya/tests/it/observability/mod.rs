@@ -72,7 +72,7 @@ fn check_expressions(file: &str, expressions: &[String], known: &BTreeSet<String
                 for name in used {
                     assert!(
                         known.contains(&name),
-                        "{file}: no house tells `{name}`: {expression}"
+                        "{file}: no server tells `{name}`: {expression}"
                     );
                 }
             }

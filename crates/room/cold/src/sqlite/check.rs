@@ -92,7 +92,7 @@ fn check_file(connection: &Connection, findings: &mut Vec<Finding>) -> Result<()
         if line != "ok" {
             findings.push(Finding {
                 what: format!("the file is damaged: {line}"),
-                remedy: "stop the house and put a copy from before the damage in its place; \
+                remedy: "stop the server and put a copy from before the damage in its place; \
                          `sqlite3 cold.db .recover` saves what can still be read"
                     .to_owned(),
             });

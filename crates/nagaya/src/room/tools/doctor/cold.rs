@@ -20,7 +20,7 @@ pub(super) fn check(room_data: &RoomData, scope: Scope, report: &mut Report) -> 
         Ok(cold) => cold,
         Err(error) => {
             let remedy = match &error {
-                OpenError::Schema(SchemaError::Older { .. }) => "start the house once",
+                OpenError::Schema(SchemaError::Older { .. }) => "start the server once",
                 OpenError::Schema(SchemaError::Newer { .. }) => "use a newer program",
                 OpenError::Schema(SchemaError::NotOurs { .. }) => "put the right file in its place",
                 OpenError::Schema(SchemaError::Changed { .. } | SchemaError::Unknown { .. }) => {

@@ -34,7 +34,7 @@ pub(super) fn check(room_data: &RoomData, holder: &Holder, report: &mut Report) 
         Ok(stats) => judge(&stats, report),
         Err(error) => report.find(
             Part::Memory,
-            format!("the running house could not be asked: {error:#}"),
+            format!("the running server could not be asked: {error:#}"),
             "see that it answers: redis-cli ping",
         ),
     }
@@ -105,8 +105,8 @@ fn judge(stats: &MemoryStats, report: &mut Report) {
     if loads_failed > 0 {
         report.find(
             Part::Cold,
-            format!("{} failed since the house started", count(loads_failed, "load")),
-            "its log says why; stop the house and look at all of the cold tier with this tool",
+            format!("{} failed since the server started", count(loads_failed, "load")),
+            "its log says why; stop the server and look at all of the cold tier with this tool",
         );
     }
     if limit > 0 && used > limit {
@@ -117,7 +117,7 @@ fn judge(stats: &MemoryStats, report: &mut Report) {
                 human(used),
                 human(limit)
             ),
-            "see whether saving works (INFO, the log of the house); a higher room.max_memory helps at once",
+            "see whether saving works (INFO, the log of the server); a higher room.max_memory helps at once",
         );
     }
     if resident > used + used / 2 + UNCOUNTED_MAX {

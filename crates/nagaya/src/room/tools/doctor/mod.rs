@@ -41,7 +41,7 @@ pub(crate) struct DoctorArgs {
     /// The PostgreSQL of that room
     #[arg(long, value_name = "URL", requires = "redis")]
     postgres: Option<String>,
-    /// Mend what can be mended; the house must not be running
+    /// Repair what can be repaired; the server must not be running
     #[arg(long)]
     fix: bool,
     /// Print JSON instead of a table
@@ -59,7 +59,7 @@ pub(super) fn doctor(global: &GlobalArgs, args: DoctorArgs) -> anyhow::Result<Ex
         None => match of_folder(global, &args)? {
             Some(report) => report,
             None => {
-                eprintln!("error: the house is running; stop it before --fix");
+                eprintln!("error: the server is running; stop it before --fix");
                 return Ok(ExitCode::from(2));
             }
         },

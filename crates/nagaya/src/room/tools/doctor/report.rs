@@ -131,7 +131,7 @@ impl Report {
             more => paint.red(&format!("{more} problems")),
         };
         let how = if self.running {
-            "; the house is running, so only a part of the cold tier was looked at"
+            "; the server is running, so only a part of the cold tier was looked at"
         } else {
             ""
         };
