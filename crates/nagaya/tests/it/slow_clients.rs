@@ -173,8 +173,11 @@ fn stalled_clients_keep_nobody_from_an_open_http_listener() {
 #[test]
 fn stalled_clients_keep_nobody_from_the_fanouts_listener() {
     let endpoint = Endpoint::start("one");
+    // Without a token every request of the crowd would be one to fan out.
+    let token = "a-token-for-tests";
     let house = house()
         .listener("fanout")
+        .env("NAGAYA_FANOUT__TOKEN", token)
         .args(["--set", &format!("fanout.endpoints=a={}", endpoint.url)])
         .args([
             "--set",
@@ -184,8 +187,8 @@ fn stalled_clients_keep_nobody_from_the_fanouts_listener() {
         ])
         .start();
     withstand(&house, "fanout", || {
-        let post = "POST /p HTTP/1.1\r\ncontent-length: 0";
-        ask(house.address("fanout"), post).starts_with("HTTP/1.1 200 ")
+        let post = format!("POST /p HTTP/1.1\r\nauthorization: Bearer {token}\r\ncontent-length: 0");
+        ask(house.address("fanout"), &post).starts_with("HTTP/1.1 200 ")
     });
 }
 

@@ -100,6 +100,8 @@ pub(super) struct Meter {
 
 struct MeterState {
     is_stranger: bool,
+    /// The client is to say what it wants after the connection was upgraded.
+    awaits_hello: bool,
     /// Goes on beside its response and has no limits any more.
     is_stream: bool,
     held: usize,
@@ -113,6 +115,7 @@ impl Meter {
             wait,
             state: Mutex::new(MeterState {
                 is_stranger,
+                awaits_hello: false,
                 is_stream: false,
                 held: 0,
                 failure: None,
@@ -120,8 +123,8 @@ impl Meter {
         })
     }
 
-    pub(super) fn is_stranger(&self) -> bool {
-        self.lock().is_stranger
+    pub(super) fn awaits_hello(&self) -> bool {
+        self.lock().awaits_hello
     }
 
     fn lock(&self) -> MutexGuard<'_, MeterState> {
@@ -184,8 +187,13 @@ impl BodyControl {
         }
     }
 
-    /// Resolves when the connection has lost its place to a newcomer, which happens to one that was upgraded only before
-    /// its client has signed in.
+    /// After the upgrade of its connection the client is to say what it wants. Until [`BodyControl::signed_in`], the
+    /// connection may lose its place.
+    pub fn awaits_hello(&self) {
+        self.0.lock().awaits_hello = true;
+    }
+
+    /// Resolves when the connection has lost its place to a newcomer.
     pub async fn given_up(&self) {
         self.0.wait.given_up().await;
     }

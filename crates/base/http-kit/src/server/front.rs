@@ -143,7 +143,7 @@ impl Front {
         let response = service(request).await;
         let failure = meter.failure();
         meter.settle();
-        if response.status() == StatusCode::SWITCHING_PROTOCOLS && meter.is_stranger() {
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS && meter.awaits_hello() {
             in_progress.wait().set(true);
         }
         match failure {

@@ -2,8 +2,8 @@
 //!
 //! There are so many places for connections, and so many for one address. When they are taken, a newcomer gets
 //! the place of the connection that has waited longest for its client: one that is idle, that has sent half of
-//! a request and nothing since, that does not read its response, or that has become a WebSocket without saying who it
-//! is. So clients that connect and then do nothing keep nobody out, however many they are. A connection whose request is
+//! a request and nothing since, that does not read its response, or that has become a WebSocket and said nothing
+//! yet. So clients that connect and then do nothing keep nobody out, however many they are. A connection whose request is
 //! being answered, or whose body comes from somebody who has signed in, is never given up.
 //!
 //! When every place is in honest use, a few more are there for probes: who asks for health or metrics is answered

@@ -73,6 +73,9 @@ pub(super) async fn open(State(api): State<Api>, call: Call) -> Result<Response,
     };
     let (mut parts, _) = call.request.into_parts();
     let control = parts.extensions.get::<BodyControl>().cloned();
+    if let Some(control) = &control {
+        control.awaits_hello();
+    }
     let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &api).await;
     let upgrade = upgrade.map_err(|error| Problem::bad_request(error.body_text()))?;
     let upgrade = upgrade
@@ -99,7 +102,7 @@ async fn serve(
     let begun = begin(&api, &mut socket, principal, control.as_ref());
     let opened = tokio::select! {
         opened = tokio::time::timeout(HELLO_TIMEOUT, begun) => opened,
-        // Somebody else needs the connection's place, and nobody has said whose it is.
+        // Somebody else needs the connection's place.
         () = given_up(control.as_ref()) => return,
     };
     let problem = match opened {
