@@ -11,7 +11,7 @@ use redis_commands::REDIS_COMMANDS;
 
 /// What holds for all commands.
 const GENERAL: &[&str] = &[
-    "There is one database, number 0; SELECT of any other fails as it does past Redis's last one.",
+    "There are `room.databases` databases, 16 unless set otherwise. On Redis servers there is number 0 only.",
     "There is no cluster mode and no replication: the server says it is a standalone master.",
     "There are no RDB and AOF files. Data is kept by `room`'s own log and cold tier (`room.fsync` and the other \
      settings of `[room]`).",
@@ -98,7 +98,6 @@ const NOTES: &[(&str, &str)] = &[
     ("module|load", "always refuses"),
     ("module|loadex", "always refuses"),
     ("module|unload", "always refuses"),
-    ("move", "always refuses: there is one database"),
     ("pfselftest", "runs fewer rounds"),
     ("readonly", "always answers that there is no cluster"),
     ("readwrite", "always answers that there is no cluster"),
@@ -110,10 +109,9 @@ const NOTES: &[(&str, &str)] = &[
     ),
     ("save", "saves to the cold tier, while other clients are served"),
     ("script|debug", "only NO"),
-    ("select", "only 0"),
+    ("select", "on Redis only 0"),
     ("set", "takes IFEQ and IFNE, as Valkey 8.1 and Redis 8.4"),
     ("slaveof", "only NO ONE"),
-    ("swapdb", "always refuses: there is one database"),
     (
         "unsubscribe",
         "without names, confirms in the order of subscription",
@@ -136,7 +134,6 @@ const MISSING: &[(&str, &str)] = &[
     ("failover", "there is no replication"),
     ("migrate", "there is no other server to move keys to"),
     ("module", "modules are not loaded"),
-    ("move", "there is one database"),
     ("pfdebug", "tests Redis's own representation"),
     ("pfselftest", "tests Redis's own representation"),
     ("psync", "there is no replication"),
@@ -145,7 +142,6 @@ const MISSING: &[(&str, &str)] = &[
     ("restore-asking", "there is no cluster mode"),
     ("save", "there is no RDB file"),
     ("slaveof", "there is no replication"),
-    ("swapdb", "there is one database"),
     ("sync", "there is no replication"),
 ];
 

@@ -105,10 +105,13 @@ fn watched_key_changed(ctx: &mut Ctx<'_, '_>) -> bool {
     let Some(watch) = &ctx.session.watch else {
         return false;
     };
-    for key in &watch.keys {
+    let home = ctx.db.database();
+    for (database, key) in &watch.keys {
         // Looking is what makes an expired key leave, which raises the flag.
+        ctx.db.select(*database);
         ctx.db.peek(key);
     }
+    ctx.db.select(home);
     ctx.db.purge_expired();
     watch.changed.load(Ordering::Acquire)
 }
@@ -129,6 +132,7 @@ fn watch(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
         return Err(CommandError::err("WATCH inside MULTI is not allowed"));
     }
     let shards = &ctx.server().keyspace.shards;
+    let database = ctx.db.database();
     let watch = ctx.session.watch.get_or_insert_with(|| {
         Box::new(Watch {
             changed: Arc::default(),
@@ -138,7 +142,11 @@ fn watch(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
     });
     for at in 1..ctx.args.len() {
         let key = &ctx.args[at];
-        if watch.keys.iter().any(|known| known == key) {
+        if watch
+            .keys
+            .iter()
+            .any(|known| (known.0, known.1.as_slice()) == (database, key))
+        {
             continue;
         }
         // A key that is expired already is missing from the start; its removal is no change.
@@ -146,7 +154,7 @@ fn watch(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
         ctx.db.purge_expired();
         let flags = ctx.db.shard_mut(key).watchers.entry(key.into()).or_default();
         flags.push(Arc::clone(&watch.changed));
-        watch.keys.push(key.to_vec());
+        watch.keys.push((database, key.to_vec()));
         let shard = shards.locate(key).shard;
         watch.scope = watch.scope.join(LockScope::One(shard));
     }

@@ -34,6 +34,8 @@ pub struct Wait {
     pub command: &'static Command,
     pub args: ArgVec,
     pub keys: Vec<Vec<u8>>,
+    /// The database of the keys.
+    pub database: usize,
     /// Only a key that holds this type wakes the waiter.
     pub wake_on: ValueKind,
     /// Also woken when its key is gone or holds another type (XREADGROUP).
@@ -46,6 +48,7 @@ pub struct Wait {
 /// What a handler asks for when it wants to wait.
 pub struct BlockingWait {
     pub keys: Vec<Vec<u8>>,
+    pub database: usize,
     pub wake_on: ValueKind,
     pub wake_on_loss: bool,
     pub deadline_ms: Option<i64>,
@@ -61,6 +64,7 @@ impl Wait {
             command,
             args: request.args.unwrap_or(args),
             keys: request.keys,
+            database: request.database,
             wake_on: request.wake_on,
             wake_on_loss: request.wake_on_loss,
             on_timeout: request.on_timeout,

@@ -64,6 +64,8 @@ pub struct Client {
     /// When the connection was made and last used, in Unix seconds.
     pub connected_s: AtomicI64,
     pub active_s: AtomicI64,
+    /// The number of the selected database.
+    pub database: AtomicUsize,
     /// The number of the latest command, plus one.
     pub last_command: AtomicU32,
     /// Commands queued since MULTI and the bytes of their arguments; -1 outside of a transaction.
@@ -96,7 +98,7 @@ impl ClientFlag {
     /// Its request waits on another server.
     pub const WAITS_ELSEWHERE: ClientFlag = ClientFlag(1 << 4);
     /// It is being closed to save memory.
-    pub const EVICTED: ClientFlag = ClientFlag(1 << 5);
+    pub const EVICTED: ClientFlag = ClientFlag(1 << 6);
 }
 
 impl Client {
@@ -125,6 +127,7 @@ impl Client {
             flags: AtomicU32::new(0),
             connected_s: AtomicI64::new(0),
             active_s: AtomicI64::new(0),
+            database: AtomicUsize::new(0),
             last_command: AtomicU32::new(0),
             queued: AtomicI32::new(-1),
             queued_bytes: AtomicUsize::new(0),
@@ -265,6 +268,26 @@ mod tests {
 
     impl Mailbox for Nowhere {
         fn deliver(&self, _: u64, _: Message) {}
+    }
+
+    #[test]
+    fn no_attribute_of_a_connection_is_another() {
+        let all = [
+            ClientFlag::MONITOR,
+            ClientFlag::POSTPONED,
+            ClientFlag::CLOSING,
+            ClientFlag::NO_EVICT,
+            ClientFlag::NO_TOUCH,
+            ClientFlag::WAITS_ELSEWHERE,
+            ClientFlag::EVICTED,
+        ];
+        let client = Client::new(1, Arc::new(Nowhere), "", "");
+        for flag in all {
+            client.set_flag(flag, true);
+            let set = all.iter().filter(|other| client.has_flag(**other)).count();
+            assert_eq!(set, 1, "{flag:?}");
+            client.set_flag(flag, false);
+        }
     }
 
     #[test]

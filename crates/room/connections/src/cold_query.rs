@@ -8,17 +8,19 @@ use nagaya_tiering::cold::{KeyRow, TagRow};
 /// What a command asks the cold tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ColdQuery {
-    /// Some keys, after a place.
+    /// Some keys of a space, after a place.
     Page {
+        space: usize,
         after: Option<(Vec<u8>, Vec<u8>)>,
         limit: usize,
     },
-    /// All keys that match a pattern.
-    Matching(Vec<u8>),
-    /// The row of a tag.
+    /// All keys of a space that match a pattern.
+    Matching { space: usize, pattern: Vec<u8> },
+    /// The row of a tag, given its name.
     Tag(Vec<u8>),
-    /// Tags whose names begin with something, in the order of their names, after a tag.
+    /// Tags of a space that begin with something, in their order, after a tag.
     Tags {
+        space: usize,
         prefix: Vec<u8>,
         after: Option<Vec<u8>>,
         limit: usize,

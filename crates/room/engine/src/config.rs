@@ -77,6 +77,8 @@ settings! {
         io_threads: u32 = 0, fixed, range 0 to 64;
         /// Parts the data is cut into, each with a lock of its own; 0 chooses by the number of threads.
         shards: u32 = 0, fixed, range 0 to 256;
+        /// Databases that clients may SELECT, each with its own keys. On Redis servers there is one.
+        databases: u32 = 16, fixed, range 1 to 1024;
         /// Most connections at a time; further ones are told so and closed.
         max_clients: u32 = 10000, fixed, range 1 to 1000000;
         /// Replies that may wait for a client that does not read them, before its connection is closed.

@@ -248,6 +248,7 @@ fn server_settings(
             .as_ref()
             .map_or(String::new(), |password| password.reveal().to_owned()),
         maxclients: config.max_clients,
+        databases: config.databases as usize,
         // Whole seconds, as CONFIG GET shows it. Rounded up, because 0 would mean no timeout.
         timeout: config.idle_timeout.as_millis().div_ceil(1000) as u32,
         port: tcp.port(),

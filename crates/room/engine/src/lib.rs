@@ -26,4 +26,4 @@ pub use config::{Allowed, Fsync, RoomConfig};
 pub use engine::{Bound, Engine, EngineStats, tls_config};
 pub use error::Error;
 pub use memory::{CountingAllocator, account_bytes, used_bytes};
-pub use persistence::{RecoveryError, Storage, checkpoint};
+pub use persistence::{RecoveryError, Storage, checkpoint, saved_databases};

@@ -298,9 +298,10 @@ fn refusal(denied: Denied, command: &Command) -> CommandError {
 fn client_info(session: &Session, command: &Command) -> String {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     format!(
-        "id={} name={} db=0 multi={} cmd={} user={} resp={}",
+        "id={} name={} db={} multi={} cmd={} user={} resp={}",
         session.id(),
         lossy(&session.shared.name().unwrap_or_default()),
+        session.database(),
         session
             .transaction
             .as_ref()

@@ -6,7 +6,7 @@ use nagaya_keyspace::shard::LockScope;
 
 use crate::deferred::Deferred;
 use crate::executor::Executor;
-use crate::session::Session;
+use crate::session::{Caller, Session};
 
 impl Executor<'_> {
     /// Reads the clock and the settings for the commands to come.
@@ -104,8 +104,11 @@ impl Executor<'_> {
             return false;
         }
         let mut removed = 0;
-        let done = self.with_db(LockScope::One(shard), 0, |_, db| {
-            removed = db.expire_due(shard, limit)
+        let done = self.with_db(LockScope::One(shard), Caller::default(), |_, db| {
+            for space in db.data().databases.spaces() {
+                db.enter_space(space);
+                removed += db.expire_due(shard, limit - removed);
+            }
         });
         // While a script is slow, its keys stay as they are.
         self.serve(done.unwrap_or_default());

@@ -9,13 +9,14 @@ use std::sync::atomic::Ordering;
 
 use nagaya_connections::blocking::Wait;
 use nagaya_connections::client::Message;
-use nagaya_keyspace::db::Db;
-use nagaya_keyspace::shard::{Busy, Waiter};
+use nagaya_keyspace::db::{Db, ReadyKey};
+use nagaya_keyspace::shard::{Busy, ShardGuard, Waiter};
 use nagaya_resp::Out;
 use nagaya_store::entry::Entry;
 
 use crate::deferred::Deferred;
 use crate::executor::Executor;
+use crate::server::Server;
 use crate::session::Session;
 
 impl<'s> Executor<'s> {
@@ -58,12 +59,7 @@ impl<'s> Executor<'s> {
     /// Takes a wait, already claimed, out of its keys' queues, later when a slow script holds them.
     pub fn forget(&self, wait: &Arc<Wait>) {
         for key in &wait.keys {
-            let Ok(mut shard) = self
-                .server
-                .keyspace
-                .shards
-                .lock_one(self.server.keyspace.shards.locate(key).shard)
-            else {
+            let Ok(mut shard) = lock_key(self.server, wait.database, key) else {
                 let later = Deferred::Forget(Arc::clone(wait));
                 return self.server.deferred.put(later);
             };
@@ -78,20 +74,17 @@ impl<'s> Executor<'s> {
 
     /// Runs the commands of clients that wait for the given keys, longest waiting first, until none of
     /// them can go on. Keys that a slow script holds are left for later.
-    pub fn serve(&mut self, mut ready: Vec<Vec<u8>>) {
+    pub fn serve(&mut self, mut ready: Vec<ReadyKey>) {
         self.send_invalidations();
         let mut at = 0;
         while at < ready.len() {
-            let key = std::mem::take(&mut ready[at]);
+            let key = std::mem::take(&mut ready[at].key);
+            let database = ready[at].database;
             at += 1;
             let waiters: Vec<Waiter> = {
-                let Ok(shard) = self
-                    .server
-                    .keyspace
-                    .shards
-                    .lock_one(self.server.keyspace.shards.locate(&key).shard)
-                else {
-                    self.server.deferred.put(Deferred::Serve(key));
+                let Ok(shard) = lock_key(self.server, database, &key) else {
+                    let later = ReadyKey { database, key };
+                    self.server.deferred.put(Deferred::Serve(later));
                     continue;
                 };
                 shard
@@ -107,7 +100,7 @@ impl<'s> Executor<'s> {
     }
 
     /// Runs a waiter's command once more; returns the keys that this made ready.
-    fn retry(&mut self, waiter: &Waiter, key: &[u8]) -> Vec<Vec<u8>> {
+    fn retry(&mut self, waiter: &Waiter, key: &[u8]) -> Vec<ReadyKey> {
         let wait = &waiter.wait;
         let mut session = Session::with_shared(Arc::clone(&waiter.client));
         session.woken_by = Some(key.to_vec());
@@ -115,7 +108,11 @@ impl<'s> Executor<'s> {
         let scope = self.scope(wait.command, &args, &session);
         let mut out = Out::new(wait.proto);
         let mut served = false;
-        let done = self.with_db(scope, session.id(), |executor, db| {
+        let done = self.with_db(scope, session.caller(), |executor, db| {
+            // What it waits for may have come by SWAPDB, and not be in memory.
+            if db.is_any_cold() {
+                db.load_in_place(key).ok();
+            }
             let kind = db.peek(key).map(Entry::kind);
             let wakes = kind == Some(wait.wake_on) || wait.wake_on_loss;
             if !wakes || wait.is_claimed() {
@@ -147,8 +144,25 @@ impl<'s> Executor<'s> {
             waiter.client.deliver(Message::Unblocked(out.buf));
         }
         done.unwrap_or_else(|Busy| {
-            self.server.deferred.put(Deferred::Serve(key.to_vec()));
+            let (database, key) = (wait.database, key.to_vec());
+            let later = ReadyKey { database, key };
+            self.server.deferred.put(Deferred::Serve(later));
             Vec::new()
         })
+    }
+}
+
+/// Locks the shard of a key of a database.
+///
+/// The database's space is read before the lock is taken, and once more after it: SWAPDB holds every shard.
+pub(crate) fn lock_key<'s>(server: &'s Server, database: usize, key: &[u8]) -> Result<ShardGuard<'s>, Busy> {
+    let (shards, databases) = (&server.keyspace.shards, &server.keyspace.databases);
+    let shard = shards.locate(key).shard;
+    loop {
+        let space = databases.space(database);
+        let guard = shards.lock_one(shard, space)?;
+        if databases.space(database) == space {
+            return Ok(guard);
+        }
     }
 }

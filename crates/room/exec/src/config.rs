@@ -14,6 +14,8 @@ use crate::redis_version::RedisVersion;
 #[derive(Clone, Debug)]
 pub struct Config {
     pub limits: EncodingLimits,
+    /// How many databases there are.
+    pub databases: usize,
     /// Classes of keyspace events to publish.
     pub notify: nagaya_keyspace::notify::Events,
     /// Longest string value, in bytes.
@@ -128,6 +130,7 @@ impl Default for Config {
         };
         Config {
             limits: EncodingLimits::default(),
+            databases: 16,
             notify: nagaya_keyspace::notify::Events::default(),
             proto_max_bulk_len: 512 * 1024 * 1024,
             acl_pubsub_default_all: false,

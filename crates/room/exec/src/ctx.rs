@@ -154,6 +154,26 @@ impl<'c> Ctx<'c, '_> {
         parse_i64(self.arg(at)?).ok_or(CommandError::NotInteger)
     }
 
+    /// Reads an argument as the number of a database.
+    pub fn database(&self, at: usize) -> Result<usize, CommandError> {
+        let number = self.int(at)?;
+        if i32::try_from(number).is_err() {
+            return Err(CommandError::err(format!(
+                "value is out of range, value must between {} and {}",
+                i32::MIN,
+                i32::MAX
+            )));
+        }
+        self.is_database(number)
+    }
+
+    /// Checks that there is a database of a number.
+    pub fn is_database(&self, number: i64) -> Result<usize, CommandError> {
+        let count = self.db.data().databases.count();
+        let number = usize::try_from(number).ok().filter(|number| *number < count);
+        number.ok_or(CommandError::err("DB index is out of range"))
+    }
+
     /// Reads an argument as a float.
     #[inline]
     pub fn float(&self, at: usize) -> Result<f64, CommandError> {
@@ -208,6 +228,7 @@ impl<'c> Ctx<'c, '_> {
         let deadline_ms = (wait.timeout_ms > 0).then(|| self.db.now_ms() + wait.timeout_ms);
         self.session.blocking_wait = Some(BlockingWait {
             keys: wait.keys.into_iter().map(<[u8]>::to_vec).collect(),
+            database: self.db.database(),
             wake_on: wait.wake_on,
             wake_on_loss: wait.wake_on_loss,
             deadline_ms,

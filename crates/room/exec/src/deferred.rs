@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nagaya_connections::blocking::Wait;
+use nagaya_keyspace::db::ReadyKey;
 use parking_lot::Mutex;
 
 use crate::session::Watch;
@@ -16,7 +17,7 @@ use crate::session::Watch;
 /// Something to be done when the keys can be had again.
 pub enum Deferred {
     /// Serve the clients that wait for a key.
-    Serve(Vec<u8>),
+    Serve(ReadyKey),
     /// Take an ended wait out of its keys' queues.
     Forget(Arc<Wait>),
     /// Take a watch off its keys.

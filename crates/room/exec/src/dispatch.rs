@@ -13,7 +13,7 @@ use nagaya_command_spec::spec::{ALL_SHARDS, ALLOW_BUSY, DENYOOM, OWN_LOCKS, PROT
 use nagaya_command_spec::table::{Command, CommandTable};
 use nagaya_connections::blocking::Wait;
 use nagaya_connections::client::ClientFlag;
-use nagaya_keyspace::db::{Db, DbTurn};
+use nagaya_keyspace::db::{Db, DbTurn, ReadyKey};
 use nagaya_keyspace::effects::Effects;
 use nagaya_keyspace::shard::{Busy, KeyLocation, LockScope, LongScript};
 use nagaya_resp::{ArgVec, Args, Out};
@@ -24,7 +24,7 @@ use crate::paused::holds_up;
 use crate::residency_check::{check_hash_tags, load_in_place, waits_for_load};
 use crate::scripts::shared::{Scripts, only_reads};
 use crate::scripts::traits::busy_error;
-use crate::session::{Replies, Session};
+use crate::session::{Caller, Replies, Session};
 use crate::tracking;
 
 /// What became of a request.
@@ -218,7 +218,7 @@ impl<'s> Executor<'s> {
     ) -> Executed {
         let mut executed = Executed::Done;
         let (start, position) = (out.buf.len(), self.journal.position);
-        let done = self.with_db(scope, session.id(), |executor, db| {
+        let done = self.with_db(scope, session.caller(), |executor, db| {
             if let Some((at, location)) = known {
                 db.cache_location(&args[at], location);
             }
@@ -364,15 +364,16 @@ impl<'s> Executor<'s> {
     pub fn with_db(
         &mut self,
         scope: LockScope,
-        client_id: u64,
+        caller: Caller,
         work: impl FnOnce(&mut Executor<'s>, &mut Db<'s>),
-    ) -> Result<Vec<Vec<u8>>, Busy> {
+    ) -> Result<Vec<ReadyKey>, Busy> {
         let locked = self.server.keyspace.shards.lock(scope)?;
         let turn = DbTurn {
             now_ms: self.now_ms(),
             notify: self.turn.config.notify,
             counts_uses: self.turn.counts_uses,
-            client_id,
+            client_id: caller.client_id,
+            database: caller.database,
         };
         let mut db = Db::new(
             &self.server.keyspace,

@@ -12,7 +12,7 @@ use nagaya_store::rng::with_thread_rng;
 
 use crate::dispatch::{may_need_memory, resolve};
 use crate::executor::Executor;
-use crate::session::Session;
+use crate::session::{Caller, Session};
 
 /// Keys removed for one request at most, so that its client does not wait for long. As in Redis the request is then
 /// served all the same: it is refused only when nothing is left to remove.
@@ -105,7 +105,7 @@ impl Executor<'_> {
     fn evict_from(&mut self, shard: usize, order: Order, only_volatile: bool) -> bool {
         let samples = self.turn.config.maxmemory_samples.max(1);
         let mut evicted = false;
-        let done = self.with_db(LockScope::One(shard), 0, |executor, db| {
+        let done = self.with_db(LockScope::One(shard), Caller::default(), |executor, db| {
             if let Some(key) = db.choose_victim(shard, samples, order, only_volatile) {
                 evicted = db.evict(&key);
                 executor.stats.keyspace.evicted_keys.add(u64::from(evicted));

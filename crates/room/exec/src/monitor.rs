@@ -73,7 +73,7 @@ fn line(now_us: i64, session: &Session, command: &Command, args: &Args<'_>) -> S
     } else {
         session.shared.peer.to_string()
     };
-    let mut line = format!("+{seconds}.{micros:06} [0 {source}]");
+    let mut line = format!("+{seconds}.{micros:06} [{} {source}]", session.database());
     for arg in redact::shown(command, args) {
         line.push(' ');
         push_quoted(&mut line, arg);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use nagaya_command_spec::key_positions::each_key;
 use nagaya_command_spec::table::{Command, CommandTable};
 use nagaya_connections::client::{Mailbox, Message};
+use nagaya_keyspace::databases::tag_name;
 use nagaya_keyspace::db::{Db, DbTurn};
-use nagaya_keyspace::effects::{AT, Corrupt, Reader};
+use nagaya_keyspace::effects::{AT, Corrupt, Reader, SELECT};
 use nagaya_keyspace::hash_tag::hash_tag;
 use nagaya_keyspace::notify::Events;
 use nagaya_resp::{Args, Out, Proto, parse_i64};
@@ -28,8 +29,21 @@ pub enum ReplayError {
     /// The data is not what it was when the effect was recorded.
     #[error("effect of '{command}' was refused: {reply}")]
     Refused { command: String, reply: String },
+    #[error("record is about database {number}, and `room.databases` is {count}")]
+    NoSuchDatabase { number: usize, count: usize },
     #[error("a slow script holds the keys")]
     Busy,
+}
+
+/// What an effect is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EffectOn<'a> {
+    /// A tag, given its name in the cold tier.
+    Tag(&'a [u8]),
+    /// Which database has which space (SWAPDB). Applied twice, it would undo itself.
+    Databases,
+    /// All keys, or none (FLUSHALL, FLUSHDB, FUNCTION). It may be applied twice.
+    Everything,
 }
 
 /// A mailbox that discards messages: replay notifies no client.
@@ -42,36 +56,57 @@ impl Mailbox for Nobody {
 impl Executor<'_> {
     /// Applies the effects of a record, in order, as far as they are wanted; returns how many were.
     ///
-    /// `wanted` is asked with the hash tag of each effect, or with nothing for one that concerns
-    /// everything (FLUSHALL, FUNCTION). No rights are checked, nothing is recorded, published or served,
-    /// and no key expires: one whose time is past stays until the record says that it went. After an
+    /// `wanted` is asked about each effect. No rights are checked, nothing is recorded, published or served, and no key expires: one whose time is past stays until the record says that it went. After an
     /// error the effects before it stay applied.
     pub fn apply_effects(
         &mut self,
         record: &[u8],
-        wanted: &mut dyn FnMut(Option<&[u8]>) -> bool,
+        wanted: &mut dyn FnMut(EffectOn<'_>) -> bool,
     ) -> Result<usize, ReplayError> {
         let mut session = Session::new(0, Arc::new(Nobody), "replay", "replay");
         // Nothing waits inside a transaction, nor here.
         session.nesting = 1;
         let mut out = Out::new(Proto::Resp2);
         let mut words = Vec::new();
-        let mut applied = 0;
+        let (mut applied, mut space) = (0, 0);
         for effect in Reader::new(record) {
             words.clear();
             words.extend(effect?.args());
+            if let [word, number] = words.as_slice()
+                && *word == SELECT
+            {
+                space = self.space_to_replay(number)?;
+                continue;
+            }
             let (now_ms, request) = split_time(&words);
             let args = Args::from_slices(request);
             let command = find(&self.server.registry.table, &args)?;
-            let tag = only_tag(command, &args)?;
-            if !wanted(tag) {
+            let is_wanted = match only_tag(command, &args)? {
+                Some(tag) => wanted(EffectOn::Tag(&tag_name(space, tag))),
+                None if command.spec.name == "SWAPDB" => wanted(EffectOn::Databases),
+                None => wanted(EffectOn::Everything),
+            };
+            if !is_wanted {
                 continue;
             }
             out.buf.clear();
-            self.apply(&mut session, command, args, now_ms, &mut out)?;
+            let at = ReplayPoint { space, now_ms };
+            self.apply(&mut session, command, args, at, &mut out)?;
             applied += 1;
         }
         Ok(applied)
+    }
+
+    /// Reads the number of a space that effects are about.
+    fn space_to_replay(&self, text: &[u8]) -> Result<usize, ReplayError> {
+        let count = self.server.keyspace.databases.count();
+        let number = parse_i64(text).and_then(|number| usize::try_from(number).ok());
+        let number = number.ok_or(Corrupt { at: 0 })?;
+        if number < count {
+            Ok(number)
+        } else {
+            Err(ReplayError::NoSuchDatabase { number, count })
+        }
     }
 
     fn apply(
@@ -79,7 +114,7 @@ impl Executor<'_> {
         session: &mut Session,
         command: &'static Command,
         args: Args<'_>,
-        now_ms: i64,
+        at: ReplayPoint,
         out: &mut Out,
     ) -> Result<(), ReplayError> {
         let scope = self.scope(command, &args, session);
@@ -94,6 +129,7 @@ impl Executor<'_> {
             notify: Events::NONE,
             counts_uses: self.turn.counts_uses,
             client_id: 0,
+            database: 0,
         };
         let mut db = Db::new(
             &self.server.keyspace,
@@ -102,7 +138,8 @@ impl Executor<'_> {
             &self.stats.keyspace,
             &turn,
         );
-        db.replay_at(now_ms);
+        db.replay_at(at.now_ms);
+        db.enter_space(at.space);
         let result = (self.server.registry.handler(command))(&mut Ctx {
             args,
             out,
@@ -121,6 +158,13 @@ impl Executor<'_> {
             None => Ok(()),
         }
     }
+}
+
+/// Where and when an effect happened.
+#[derive(Clone, Copy)]
+struct ReplayPoint {
+    space: usize,
+    now_ms: i64,
 }
 
 /// Takes the time off an effect that carries one. Any other needs none, and gets one before all expiries.

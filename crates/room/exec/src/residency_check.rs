@@ -6,7 +6,7 @@ use nagaya_command_spec::spec::OWN_LOCKS;
 use nagaya_command_spec::table::Command;
 use nagaya_keyspace::db::Db;
 use nagaya_keyspace::hash_tag::hash_tag;
-use nagaya_resp::Args;
+use nagaya_resp::{Args, parse_i64};
 use nagaya_tiering::cold::ColdError;
 
 use crate::session::Session;
@@ -46,28 +46,35 @@ pub(crate) fn waits_for_load(
 ) -> bool {
     let mut waits = false;
     let (waited, mut keys) = (session.load_waits, 0);
-    let mut need = |key: &[u8]| {
+    let (home, databases) = (db.database(), db.data().databases.count());
+    let mut need = |database: usize, key: &[u8]| {
         keys += 1;
         let is_patient = waited <= LOAD_WAITS_MAX + 2 * keys;
+        db.select(database);
         if !db.is_resident(key) && (is_patient || db.load_in_place(key).is_err()) {
             // All are ordered at once; the client waits for one of them, then for the next.
             db.order_load(key, (!waits).then_some(&session.shared));
             waits = true;
         }
     };
+    let mut selected = home;
     let mut need_all = |command: &Command, args: &Args<'_>| {
-        // The handler will say what is wrong with the arguments.
-        each_key(command.spec, args, |at, _| need(&args[at])).ok();
+        each_place(command, args, (selected, databases), &mut need);
+        selected = selected_by(command, args, databases).unwrap_or(selected);
     };
     need_all(command, args);
-    if command.spec.flags.has(OWN_LOCKS) {
-        if let Some(transaction) = &session.transaction {
-            for (queued, args) in &transaction.commands {
-                need_all(queued, &args.as_args());
-            }
+    // Without a transaction, nothing is locked for EXEC, which is refused.
+    if command.spec.flags.has(OWN_LOCKS)
+        && let Some(transaction) = &session.transaction
+    {
+        for (queued, args) in &transaction.commands {
+            need_all(queued, &args.as_args());
         }
-        session.watched_keys().for_each(need);
+        session
+            .watched_keys()
+            .for_each(|(database, key)| need(database, key));
     }
+    db.select(home);
     session.load_waits = if waits { waited + 1 } else { 0 };
     waits
 }
@@ -75,11 +82,50 @@ pub(crate) fn waits_for_load(
 /// Reads the tags that a command inside a script or transaction needs, since they must not wait.
 pub(crate) fn load_in_place(command: &Command, args: &Args<'_>, db: &mut Db<'_>) -> Result<(), ColdError> {
     let mut result = Ok(());
-    each_key(command.spec, args, |at, _| {
+    let (home, databases) = (db.database(), db.data().databases.count());
+    each_place(command, args, (home, databases), &mut |database, key| {
         if result.is_ok() {
-            result = db.load_in_place(&args[at]);
+            db.select(database);
+            result = db.load_in_place(key);
         }
-    })
-    .ok();
+    });
+    db.select(home);
     result
+}
+
+/// Visits the keys of a request with their databases, given the selected one and how many there are. What is wrong
+/// with the arguments, the handler will say.
+fn each_place(
+    command: &Command,
+    args: &Args<'_>,
+    (selected, databases): (usize, usize),
+    visit: &mut dyn FnMut(usize, &[u8]),
+) {
+    each_key(command.spec, args, |at, _| visit(selected, &args[at])).ok();
+    let other = match command.spec.name {
+        "MOVE" => Some((1, 2)),
+        "COPY" => {
+            let is_db = |at: &usize| args[*at].eq_ignore_ascii_case(b"DB");
+            (3..args.len()).find(is_db).map(|at| (2, at + 1))
+        }
+        _ => None,
+    };
+    if let Some((key, number)) = other
+        && let Some(database) = database_at(args, number, databases)
+        && let Some(key) = args.get(key)
+    {
+        visit(database, key);
+    }
+}
+
+/// Returns the database that a queued command selects for those behind it.
+fn selected_by(command: &Command, args: &Args<'_>, databases: usize) -> Option<usize> {
+    (command.spec.name == "SELECT")
+        .then(|| database_at(args, 1, databases))
+        .flatten()
+}
+
+fn database_at(args: &Args<'_>, at: usize, databases: usize) -> Option<usize> {
+    let number = parse_i64(args.get(at)?)?;
+    usize::try_from(number).ok().filter(|number| *number < databases)
 }

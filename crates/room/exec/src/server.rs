@@ -92,7 +92,7 @@ impl Server {
         clock: Arc<dyn Clock>,
         reclaimer: Box<dyn Reclaimer>,
     ) -> Server {
-        let keyspace = Keyspace::new(shards, Arc::clone(&clock), reclaimer);
+        let keyspace = Keyspace::new(shards, config.databases, Arc::clone(&clock), reclaimer);
         keyspace
             .memory
             .configure(config.maxmemory, config.maxmemory_policy);

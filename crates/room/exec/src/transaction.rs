@@ -9,6 +9,7 @@ use nagaya_keyspace::db::Db;
 use nagaya_keyspace::shard::{Busy, LockScope, Shard};
 use nagaya_resp::{ArgVec, Args, Out};
 
+use crate::blocked::lock_key;
 use crate::deferred::Deferred;
 use crate::executor::Executor;
 use crate::server::Server;
@@ -68,12 +69,8 @@ pub fn unwatch(server: &Server, session: &mut Session) {
 
 /// Takes a watch off its keys, later when a slow script holds them.
 pub fn forget_watch(server: &Server, watch: Box<Watch>) {
-    for key in &watch.keys {
-        match server
-            .keyspace
-            .shards
-            .lock_one(server.keyspace.shards.locate(key).shard)
-        {
+    for (database, key) in &watch.keys {
+        match lock_key(server, *database, key) {
             Ok(mut shard) => forget(&mut shard, key, &watch.changed),
             Err(Busy) => return server.deferred.put(Deferred::Unwatch(watch)),
         }
@@ -83,9 +80,12 @@ pub fn forget_watch(server: &Server, watch: Box<Watch>) {
 /// Forgets all watched keys of a client. The caller holds their shards.
 pub fn unwatch_locked(db: &mut Db<'_>, session: &mut Session) {
     let Some(watch) = session.watch.take() else { return };
-    for key in &watch.keys {
+    let home = db.database();
+    for (database, key) in &watch.keys {
+        db.select(*database);
         forget(db.shard_mut(key), key, &watch.changed);
     }
+    db.select(home);
 }
 
 fn forget(shard: &mut Shard, key: &[u8], changed: &Arc<AtomicBool>) {

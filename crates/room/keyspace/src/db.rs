@@ -13,7 +13,6 @@ use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
 use nagaya_command_spec::error::CommandError;
-use nagaya_connections::client::Message;
 use nagaya_connections::subscribers::Subscribers;
 use nagaya_connections::tracking::PendingInvalidations;
 use nagaya_store::entry::{Entry, SyncFlags};
@@ -54,13 +53,25 @@ pub struct DbTurn {
     pub counts_uses: bool,
     /// The client that the command belongs to, for client-side caching; 0 for none.
     pub client_id: u64,
+    /// The database that it has selected.
+    pub database: usize,
+}
+
+/// A changed key that clients wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadyKey {
+    pub database: usize,
+    pub key: Vec<u8>,
 }
 
 /// The keys that one command may touch.
 pub struct Db<'s> {
     data: &'s Keyspace,
-    subscribers: &'s Subscribers,
-    locked: Locked<'s>,
+    pub(crate) subscribers: &'s Subscribers,
+    pub(crate) locked: Locked<'s>,
+    /// The selected database, and the space that holds its keys.
+    database: usize,
+    space: usize,
     pub(crate) stats: &'s KeyspaceStats,
     now_ms: i64,
     /// Keys and fields whose expiry is earlier than this are gone.
@@ -80,9 +91,10 @@ pub struct Db<'s> {
     pub client_id: u64,
     /// Changes made, as Redis counts them for its persistence.
     pub dirty: u64,
-    expired: RefCell<Vec<Vec<u8>>>,
+    /// Expired keys that reads have met, with their spaces.
+    expired: RefCell<Vec<(usize, Vec<u8>)>>,
     /// Changed keys that blocked clients wait for.
-    pub ready: Vec<Vec<u8>>,
+    pub ready: Vec<ReadyKey>,
     /// Messages about changed keys that wait for the end of the command.
     pub changes: Option<Box<PendingInvalidations>>,
     /// The key of the request, when it has exactly one: start, length, and where it lives.
@@ -99,10 +111,12 @@ impl<'s> Db<'s> {
         stats: &'s KeyspaceStats,
         turn: &DbTurn,
     ) -> Db<'s> {
-        Db {
+        let mut db = Db {
             data,
             subscribers,
             locked,
+            database: 0,
+            space: 0,
             stats,
             now_ms: turn.now_ms,
             expired_before_ms: turn.now_ms,
@@ -118,7 +132,47 @@ impl<'s> Db<'s> {
             ready: Vec::new(),
             changes: None,
             known: (std::ptr::null(), 0, KeyLocation { hash: 0, shard: 0 }),
+        };
+        // Only now, under the locks, do the databases keep their spaces.
+        db.select(turn.database);
+        db
+    }
+
+    /// Selects another database for what follows.
+    #[inline]
+    pub fn select(&mut self, database: usize) {
+        self.database = database;
+        let space = self.data.databases.space(database);
+        if space != self.space {
+            self.use_space(space);
         }
+    }
+
+    /// Selects the database that has a space.
+    pub fn enter_space(&mut self, space: usize) {
+        if space != self.space {
+            self.database = self.data.databases.database_of(space);
+            self.use_space(space);
+        }
+    }
+
+    #[cold]
+    fn use_space(&mut self, space: usize) {
+        self.space = space;
+        self.locked.enter(space);
+        self.data.databases.note_used(space);
+    }
+
+    /// Returns the number of the selected database.
+    #[inline]
+    pub fn database(&self) -> usize {
+        self.database
+    }
+
+    /// Returns the space of the selected database.
+    #[inline]
+    pub fn space(&self) -> usize {
+        self.space
     }
 
     /// Returns the data that the locked shards are part of.
@@ -182,7 +236,7 @@ impl<'s> Db<'s> {
     pub fn entry_mut(&mut self, key: &[u8]) -> Option<&mut Entry> {
         let location = self.locate(key);
         self.drop_if_expired(key, location);
-        let Shard { keys, tiers, .. } = self.locked.get_mut(location.shard);
+        let Shard { keys, tiers, .. } = self.locked.get_mut(location.shard, self.space);
         let entry = keys.get_mut(location.hash, key)?;
         if !self.no_touch {
             entry.set_stamp(self.recency.used(entry.stamp()));
@@ -246,7 +300,7 @@ impl<'s> Db<'s> {
         self.drop_if_expired(key, location);
         let missing = self
             .locked
-            .get(location.shard)
+            .get(location.shard, self.space)
             .keys
             .get(location.hash, key)
             .is_none();
@@ -258,7 +312,7 @@ impl<'s> Db<'s> {
             self.notify(Events::NEW, "new", key);
         }
         let (recency, no_touch) = (self.recency, self.no_touch);
-        let Shard { keys, tiers, .. } = self.locked.get_mut(location.shard);
+        let Shard { keys, tiers, .. } = self.locked.get_mut(location.shard, self.space);
         let entry = keys.get_mut(location.hash, key);
         let entry = entry.expect("the key was found or made just above, and its shard is ours");
         if missing {
@@ -281,7 +335,7 @@ impl<'s> Db<'s> {
         location: KeyLocation,
         put: impl FnOnce(&mut KeyTable, SyncFlags) -> Put,
     ) -> Option<Entry> {
-        let Shard { keys, tiers, .. } = self.locked.get_mut(location.shard);
+        let Shard { keys, tiers, .. } = self.locked.get_mut(location.shard, self.space);
         if self.tiering.is_none() {
             return put(keys, SyncFlags::NONE).old;
         }
@@ -315,7 +369,7 @@ impl<'s> Db<'s> {
         let stamp = match self.recency {
             Recency::Seconds(now_s) => now_s,
             recency => {
-                let keys = &self.locked.get(location.shard).keys;
+                let keys = &self.locked.get(location.shard, self.space).keys;
                 recency.replaced(keys.get(location.hash, key).map(Entry::stamp))
             }
         };
@@ -337,7 +391,12 @@ impl<'s> Db<'s> {
         let old = self.put(key, location, |keys, marks| {
             keys.insert(location.hash, key, value, at, marks)
         });
-        if let Some(entry) = self.locked.get(location.shard).keys.get(location.hash, key) {
+        if let Some(entry) = self
+            .locked
+            .get(location.shard, self.space)
+            .keys
+            .get(location.hash, key)
+        {
             entry.set_stamp(self.recency.replaced(old.as_ref().map(Entry::stamp)));
         }
         if let Some(old) = old {
@@ -373,7 +432,7 @@ impl<'s> Db<'s> {
         self.drop_if_expired(key, location);
         let entry = self
             .locked
-            .get_mut(location.shard)
+            .get_mut(location.shard, self.space)
             .keys
             .remove(location.hash, key)?;
         self.note_removed(&entry, location);
@@ -384,7 +443,7 @@ impl<'s> Db<'s> {
     #[inline]
     fn note_removed(&mut self, entry: &Entry, location: KeyLocation) {
         if self.tiering.is_some() {
-            let tiers = &mut self.locked.get_mut(location.shard).tiers;
+            let tiers = &mut self.locked.get_mut(location.shard, self.space).tiers;
             tiers.removed(
                 entry.key(),
                 location.hash,
@@ -419,7 +478,7 @@ impl<'s> Db<'s> {
     pub fn set_expiry(&mut self, key: &[u8], at_ms: Option<i64>) -> bool {
         let location = self.locate(key);
         self.drop_if_expired(key, location);
-        let Shard { keys, tiers, .. } = self.locked.get_mut(location.shard);
+        let Shard { keys, tiers, .. } = self.locked.get_mut(location.shard, self.space);
         if self.tiering.is_some()
             && let Some(entry) = keys.get_mut(location.hash, key)
             && !entry.has_flag(SyncFlags::UNSAVED)
@@ -459,16 +518,19 @@ impl<'s> Db<'s> {
 
     /// Notifies the transactions that watch a key and the clients that wait for it.
     #[inline]
-    fn touch(&mut self, key: &[u8]) {
+    pub(crate) fn touch(&mut self, key: &[u8]) {
         let location = self.locate(key);
-        let shard = self.locked.get_mut(location.shard);
+        let shard = self.locked.get_mut(location.shard, self.space);
         if !shard.watchers.is_empty()
             && let Some(flags) = shard.watchers.get(key)
         {
             flags.iter().for_each(|flag| flag.store(true, Ordering::Release));
         }
         if !shard.waiters.is_empty() && shard.waiters.contains_key(key) {
-            self.ready.push(key.to_vec());
+            self.ready.push(ReadyKey {
+                database: self.database,
+                key: key.to_vec(),
+            });
         }
     }
 
@@ -482,23 +544,27 @@ impl<'s> Db<'s> {
 
     fn publish_event(&self, event: &str, key: &[u8]) {
         if self.notify.has(Events::KEYSPACE) {
-            let channel = [b"__keyspace@0__:", key].concat();
+            let channel = [format!("__keyspace@{}__:", self.database).as_bytes(), key].concat();
             self.subscribers.pubsub.publish(&channel, event.as_bytes());
         }
         if self.notify.has(Events::KEYEVENT) {
-            let channel = format!("__keyevent@0__:{event}");
+            let channel = format!("__keyevent@{}__:{event}", self.database);
             self.subscribers.pubsub.publish(channel.as_bytes(), key);
         }
     }
 
-    /// Returns the number of keys. Needs every shard, like all that follow.
+    /// Returns the number of keys of the selected database. Needs every shard, like all that follow.
     pub fn len(&self) -> usize {
-        self.every_shard(|shard| self.locked.get(shard).keys.len()).sum()
+        self.every_shard(|shard| self.locked.get(shard, self.space).keys.len())
+            .sum()
     }
 
     /// Returns the number of keys, those that are not in memory included.
     pub fn len_everywhere(&self) -> usize {
-        self.len() + self.tiering.map_or(0, |tiering| tiering.cold_keys() as usize)
+        self.len()
+            + self
+                .tiering
+                .map_or(0, |tiering| tiering.cold_keys_of(self.space) as usize)
     }
 
     /// Returns whether there is no key.
@@ -506,41 +572,12 @@ impl<'s> Db<'s> {
         self.len() == 0
     }
 
-    /// Returns the number of keys that have an expiry.
-    pub fn volatile(&self) -> usize {
-        self.every_shard(|shard| self.locked.get(shard).keys.volatile())
-            .sum()
-    }
-
-    /// Returns the bytes of the tables that find the keys.
-    pub fn overhead_bytes(&self) -> usize {
-        self.every_shard(|shard| self.locked.get(shard).keys.overhead_bytes())
-            .sum()
-    }
-
-    /// Estimates how long keys that expire have still to live, from a few keys of every shard.
-    pub fn average_ttl_ms(&self) -> i64 {
-        const KEYS_PER_SHARD: usize = 64;
-        let (mut sum, mut count) = (0, 0);
-        for shard in 0..self.data.shards.count() {
-            let keys = &self.locked.get(shard).keys;
-            if keys.volatile() == 0 {
-                continue;
-            }
-            for at_ms in keys.iter().take(KEYS_PER_SHARD).filter_map(Entry::expiry) {
-                sum += (at_ms - self.now_ms).max(0);
-                count += 1;
-            }
-        }
-        if count == 0 { 0 } else { sum / count }
-    }
-
     /// Visits every live key.
     pub fn for_each(&self, mut visit: impl FnMut(&Entry)) {
         for shard in 0..self.data.shards.count() {
             let live = self
                 .locked
-                .get(shard)
+                .get(shard, self.space)
                 .keys
                 .iter()
                 .filter(|entry| !self.is_expired(entry));
@@ -556,9 +593,9 @@ impl<'s> Db<'s> {
         if shard >= self.data.shards.count() {
             return 0;
         }
-        let next = self.locked.get(shard).keys.scan(inner, |entry| {
+        let next = self.locked.get(shard, self.space).keys.scan(inner, |entry| {
             if self.is_expired(entry) {
-                self.expired.borrow_mut().push(entry.key().to_vec());
+                self.expired.borrow_mut().push((self.space, entry.key().to_vec()));
             } else {
                 visit(entry);
             }
@@ -582,7 +619,7 @@ impl<'s> Db<'s> {
         for attempt in 0..100 {
             let mut at = with_thread_rng(|rng| rng.below(total));
             for shard in 0..self.data.shards.count() {
-                let keys = &self.locked.get(shard).keys;
+                let keys = &self.locked.get(shard, self.space).keys;
                 if at >= keys.len() {
                     at -= keys.len();
                     continue;
@@ -591,45 +628,11 @@ impl<'s> Db<'s> {
                 if !self.is_expired(entry) || attempt == 99 {
                     return Some(entry.key().to_vec());
                 }
-                self.expired.borrow_mut().push(entry.key().to_vec());
+                self.expired.borrow_mut().push((self.space, entry.key().to_vec()));
                 break;
             }
         }
         None
-    }
-
-    /// Removes every key; returns how many there were.
-    pub fn flush(&mut self) -> usize {
-        let mut removed = 0;
-        for shard in 0..self.data.shards.count() {
-            let watched: Vec<Box<[u8]>> = {
-                let shard = self.locked.get(shard);
-                let touched = shard.watchers.keys().chain(shard.waiters.keys());
-                touched.filter(|key| self.exists(key)).cloned().collect()
-            };
-            let keys = self.locked.get_mut(shard).keys.take_all();
-            for waiter in self.locked.get_mut(shard).tiers.clear() {
-                waiter.deliver(Message::Resume(None));
-            }
-            removed += keys.len();
-            if keys.len() > FREE_EFFORT_MAX {
-                let count = keys.len();
-                self.data.reclaim(Reclaimable::Keys(keys), count);
-            }
-            watched.iter().for_each(|key| self.touch(key));
-        }
-        if self.subscribers.tracking.is_active() && !self.replaying {
-            let (subscribers, runs) = (self.subscribers, self.client_id);
-            subscribers
-                .tracking
-                .flushed(&subscribers.clients, runs, &mut self.changes);
-        }
-        if let Some(tiering) = self.tiering {
-            removed += tiering.cold_keys() as usize;
-            tiering.flushed();
-        }
-        self.dirty += removed as u64;
-        removed
     }
 
     /// Removes the expired keys that reads have met. Called once the handler is done.
@@ -643,17 +646,20 @@ impl<'s> Db<'s> {
             self.expired.get_mut().clear();
             return;
         }
-        for key in std::mem::take(self.expired.get_mut()) {
+        let home = self.database;
+        for (space, key) in std::mem::take(self.expired.get_mut()) {
+            self.enter_space(space);
             let location = self.locate(&key);
             self.drop_if_expired(&key, location);
         }
+        self.select(home);
     }
 
     /// Removes up to `limit` keys and fields of the held shards whose time has come; returns how many.
     pub fn expire_due(&mut self, shard: usize, limit: usize) -> usize {
         let mut removed = 0;
         while removed < limit {
-            let Some(entry) = self.locked.get_mut(shard).keys.take_due(self.now_ms) else {
+            let Some(entry) = self.locked.get_mut(shard, self.space).keys.take_due(self.now_ms) else {
                 break;
             };
             let location = KeyLocation {
@@ -668,29 +674,37 @@ impl<'s> Db<'s> {
 
     /// Returns the keys of a held shard.
     pub fn keys_of(&self, shard: usize) -> &KeyTable {
-        &self.locked.get(shard).keys
+        &self.locked.get(shard, self.space).keys
     }
 
     pub(crate) fn keys_mut_of(&mut self, shard: usize) -> &mut KeyTable {
-        &mut self.locked.get_mut(shard).keys
+        &mut self.locked.get_mut(shard, self.space).keys
     }
 
     /// Finds a key even when it has expired and was not removed yet.
     pub fn peek_expired(&self, key: &[u8]) -> Option<&Entry> {
         let location = self.locate(key);
-        self.locked.get(location.shard).keys.get(location.hash, key)
+        self.locked
+            .get(location.shard, self.space)
+            .keys
+            .get(location.hash, key)
     }
 
     #[inline]
     pub fn shard_mut(&mut self, key: &[u8]) -> &mut crate::shard::Shard {
         let location = self.locate(key);
-        self.locked.get_mut(location.shard)
+        self.locked.get_mut(location.shard, self.space)
+    }
+
+    /// Returns the held shards of all spaces, when all are held.
+    pub(crate) fn held_everywhere(&self) -> impl Iterator<Item = &Shard> {
+        self.locked.every()
     }
 
     /// Returns a held shard.
     #[inline]
     pub fn held(&self, shard: usize) -> &Shard {
-        self.locked.get(shard)
+        self.locked.get(shard, self.space)
     }
 
     #[inline]
@@ -700,7 +714,7 @@ impl<'s> Db<'s> {
 
     #[inline]
     pub fn tiers_of(&self, key: &[u8]) -> &ShardResidency {
-        &self.locked.get(self.locate(key).shard).tiers
+        &self.locked.get(self.locate(key).shard, self.space).tiers
     }
 
     pub fn tiers_mut(&mut self, key: &[u8]) -> &mut ShardResidency {
@@ -714,9 +728,13 @@ impl<'s> Db<'s> {
     #[inline]
     fn live(&self, key: &[u8]) -> Option<&Entry> {
         let location = self.locate(key);
-        let entry = self.locked.get(location.shard).keys.get(location.hash, key)?;
+        let entry = self
+            .locked
+            .get(location.shard, self.space)
+            .keys
+            .get(location.hash, key)?;
         if self.is_expired(entry) {
-            self.expired.borrow_mut().push(key.to_vec());
+            self.expired.borrow_mut().push((self.space, key.to_vec()));
             return None;
         }
         Some(entry)
@@ -729,7 +747,7 @@ impl<'s> Db<'s> {
 
     #[inline]
     fn drop_if_expired(&mut self, key: &[u8], location: KeyLocation) {
-        let keys = &mut self.locked.get_mut(location.shard).keys;
+        let keys = &mut self.locked.get_mut(location.shard, self.space).keys;
         if keys.volatile() == 0 {
             return;
         }
@@ -762,7 +780,7 @@ impl<'s> Db<'s> {
             Expiry::Keep => {
                 self.drop_if_expired(key, location);
                 self.locked
-                    .get(location.shard)
+                    .get(location.shard, self.space)
                     .keys
                     .get(location.hash, key)
                     .and_then(Entry::expiry)

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use nagaya_clock::Clock;
 
+use crate::databases::Databases;
 use crate::memory::MemoryGauge;
 use crate::pause::PauseState;
 use crate::reclaim::{Reclaimable, Reclaimer};
@@ -18,6 +19,7 @@ pub const FREE_EFFORT_MAX: usize = 64;
 /// All keys of an engine.
 pub struct Keyspace {
     pub shards: Shards,
+    pub databases: Databases,
     /// The cold tier, when there is one. Set once, before the first request.
     pub tiering: OnceLock<Tiering>,
     pub memory: MemoryGauge,
@@ -31,10 +33,16 @@ pub struct Keyspace {
 }
 
 impl Keyspace {
-    /// Makes `shards` empty shards.
-    pub fn new(shards: usize, clock: Arc<dyn Clock>, reclaimer: Box<dyn Reclaimer>) -> Keyspace {
+    /// Makes `shards` empty shards for so many databases.
+    pub fn new(
+        shards: usize,
+        databases: usize,
+        clock: Arc<dyn Clock>,
+        reclaimer: Box<dyn Reclaimer>,
+    ) -> Keyspace {
         Keyspace {
             shards: Shards::new(shards),
+            databases: Databases::new(databases),
             tiering: OnceLock::new(),
             memory: MemoryGauge::default(),
             pause: PauseState::default(),

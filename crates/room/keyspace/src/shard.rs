@@ -4,7 +4,8 @@
 //! key), so keys that belong together lie together. **Lock order:** a thread
 //! takes the shards it needs in rising index order and takes no more while it
 //! holds any; every other lock of the engine may be taken under a shard's, and
-//! no shard's under any other.
+//! no shard's under any other. A shard has the keys of all databases: where a key
+//! lies does not depend on its database, and one lock covers a key in all of them.
 //!
 //! A script holds every shard for as long as it runs. Once that is too long it
 //! says so here ([`Shards::set_long_script`]), and a thread that wants a shard is refused
@@ -19,12 +20,13 @@ use nagaya_connections::blocking::Wait;
 use nagaya_connections::client::Client;
 use nagaya_store::hasher::hash_bytes;
 use nagaya_store::key_table::KeyTable;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 
+use crate::databases::split_name;
 use crate::hash_tag::hash_tag;
 use crate::residency::shard::ShardResidency;
 
-/// One shard's keys, and the clients that wait for or watch them.
+/// One shard's keys of one space, and the clients that wait for or watch them.
 #[derive(Default)]
 pub struct Shard {
     pub keys: KeyTable,
@@ -36,6 +38,62 @@ pub struct Shard {
     pub tiers: ShardResidency,
 }
 
+/// What one lock covers: a shard of every space. Those of most spaces are not there until they are used.
+#[derive(Default)]
+pub struct ShardSpaces {
+    first: Shard,
+    more: Vec<Shard>,
+}
+
+impl ShardSpaces {
+    /// Returns the shard of a space that is there, see [`ShardSpaces::make`].
+    #[inline]
+    pub fn space(&self, space: usize) -> &Shard {
+        match space {
+            0 => &self.first,
+            _ => &self.more[space - 1],
+        }
+    }
+
+    #[inline]
+    pub fn space_mut(&mut self, space: usize) -> &mut Shard {
+        match space {
+            0 => &mut self.first,
+            _ => &mut self.more[space - 1],
+        }
+    }
+
+    /// Makes sure that the shard of a space is there.
+    pub fn make(&mut self, space: usize) {
+        if space > self.more.len() {
+            self.more.resize_with(space, Shard::default);
+        }
+    }
+
+    /// Returns the shards of all spaces that are there.
+    pub fn every(&self) -> impl Iterator<Item = &Shard> {
+        std::iter::once(&self.first).chain(&self.more)
+    }
+
+    /// Exchanges who waits for and watches the keys of two spaces.
+    fn swap_clients(&mut self, one: usize, other: usize) {
+        self.make(one.max(other));
+        let first = self.space_mut(one);
+        let clients = (
+            std::mem::take(&mut first.waiters),
+            std::mem::take(&mut first.watchers),
+        );
+        let second = self.space_mut(other);
+        let waiters = std::mem::replace(&mut second.waiters, clients.0);
+        let watchers = std::mem::replace(&mut second.watchers, clients.1);
+        let first = self.space_mut(one);
+        (first.waiters, first.watchers) = (waiters, watchers);
+    }
+}
+
+/// A held shard of one space.
+pub type ShardGuard<'a> = MappedMutexGuard<'a, Shard>;
+
 /// A blocked command in the queue of a key, with the client that gets its reply.
 #[derive(Clone)]
 pub struct Waiter {
@@ -45,7 +103,7 @@ pub struct Waiter {
 
 /// Keeps neighbouring locks out of each other's cache line.
 #[repr(align(128))]
-struct Padded(Mutex<Shard>);
+struct Padded(Mutex<ShardSpaces>);
 
 /// How long a thread waits for a shard before it looks whether a slow script holds it.
 const CONTENDED_WAIT: Duration = Duration::from_millis(10);
@@ -168,7 +226,10 @@ impl Shards {
     /// Returns the number of keys, shard by shard: exact only when nothing changes meanwhile. While a slow
     /// script holds the shards, it is the number of the last time.
     pub fn keys(&self) -> usize {
-        let counts = (0..self.count()).map(|shard| Ok(self.lock_one(shard)?.keys.len()));
+        let counts = (0..self.count()).map(|shard| {
+            let shard = self.lock_all_spaces(shard)?;
+            Ok(shard.every().map(|shard| shard.keys.len()).sum::<usize>())
+        });
         if let Ok(count) = counts.sum::<Result<usize, Busy>>() {
             self.keys_seen.store(count, Ordering::Relaxed);
         }
@@ -192,9 +253,10 @@ impl Shards {
         }
     }
 
-    /// Returns the shard of a tag.
+    /// Returns the shard of a tag, given its name.
     #[inline]
-    pub fn shard_of_tag(&self, tag: &[u8]) -> usize {
+    pub fn shard_of_tag(&self, name: &[u8]) -> usize {
+        let (_, tag) = split_name(name);
         (hash_bytes(tag) >> 40) as usize & (self.shards.len() - 1)
     }
 
@@ -203,35 +265,45 @@ impl Shards {
     pub fn lock(&self, scope: LockScope) -> Result<Locked<'_>, Busy> {
         Ok(match scope {
             LockScope::None => Locked::None,
-            LockScope::One(shard) => Locked::One(shard, self.lock_one(shard)?),
+            LockScope::One(shard) => Locked::One(shard, self.lock_all_spaces(shard)?),
             LockScope::Some(set) => {
                 let held = (0..self.count()).filter(|&shard| set.contains(shard));
-                let held = held.map(|shard| Ok((shard, self.lock_one(shard)?)));
+                let held = held.map(|shard| Ok((shard, self.lock_all_spaces(shard)?)));
                 Locked::Some(held.collect::<Result<_, Busy>>()?)
             }
             LockScope::All => {
-                let held = (0..self.count()).map(|shard| self.lock_one(shard));
+                let held = (0..self.count()).map(|shard| self.lock_all_spaces(shard));
                 Locked::All(held.collect::<Result<_, Busy>>()?)
             }
         })
     }
 
+    /// Takes the lock of one shard for one space. The caller holds none.
+    pub fn lock_one(&self, shard: usize, space: usize) -> Result<ShardGuard<'_>, Busy> {
+        Ok(in_space(self.lock_all_spaces(shard)?, space))
+    }
+
     /// Takes the lock of one shard. The caller holds none.
     #[inline]
-    pub fn lock_one(&self, shard: usize) -> Result<MutexGuard<'_, Shard>, Busy> {
+    pub fn lock_all_spaces(&self, shard: usize) -> Result<MutexGuard<'_, ShardSpaces>, Busy> {
         match self.shards[shard].0.try_lock() {
             Some(guard) => Ok(guard),
             None => self.lock_contended(shard),
         }
     }
 
-    /// Takes the lock of one shard, however long a script holds it. For threads that serve no client.
-    pub fn lock_patiently(&self, shard: usize) -> MutexGuard<'_, Shard> {
+    /// Takes the lock of one shard for one space, however long a script holds it. For threads that serve no client.
+    pub fn lock_patiently(&self, shard: usize, space: usize) -> ShardGuard<'_> {
+        in_space(self.lock_spaces_patiently(shard), space)
+    }
+
+    /// Takes the lock of one shard, however long a script holds it.
+    pub fn lock_spaces_patiently(&self, shard: usize) -> MutexGuard<'_, ShardSpaces> {
         self.shards[shard].0.lock()
     }
 
     #[cold]
-    fn lock_contended(&self, shard: usize) -> Result<MutexGuard<'_, Shard>, Busy> {
+    fn lock_contended(&self, shard: usize) -> Result<MutexGuard<'_, ShardSpaces>, Busy> {
         loop {
             if self.long_script().is_some() {
                 return Err(Busy);
@@ -243,18 +315,26 @@ impl Shards {
     }
 }
 
+fn in_space(guard: MutexGuard<'_, ShardSpaces>, space: usize) -> ShardGuard<'_> {
+    MutexGuard::map(guard, |spaces| {
+        spaces.make(space);
+        spaces.space_mut(space)
+    })
+}
+
 /// The shards a command holds.
 pub enum Locked<'a> {
     None,
-    One(usize, MutexGuard<'a, Shard>),
-    Some(Vec<(usize, MutexGuard<'a, Shard>)>),
-    All(Vec<MutexGuard<'a, Shard>>),
+    One(usize, MutexGuard<'a, ShardSpaces>),
+    Some(Vec<(usize, MutexGuard<'a, ShardSpaces>)>),
+    All(Vec<MutexGuard<'a, ShardSpaces>>),
 }
 
-impl Locked<'_> {
+impl<'a> Locked<'a> {
+    /// Returns a held shard of a space that was entered, see [`Locked::enter`].
     #[inline]
-    pub fn get(&self, shard: usize) -> &Shard {
-        match self {
+    pub fn get(&self, shard: usize, space: usize) -> &Shard {
+        let spaces = match self {
             Locked::One(held, guard) if *held == shard => guard,
             Locked::Some(guards) => {
                 let at = guards.binary_search_by_key(&shard, |(held, _)| *held);
@@ -262,12 +342,13 @@ impl Locked<'_> {
             }
             Locked::All(guards) => &guards[shard],
             _ => panic!("a command reaches only the keys that the table names"),
-        }
+        };
+        spaces.space(space)
     }
 
     #[inline]
-    pub fn get_mut(&mut self, shard: usize) -> &mut Shard {
-        match self {
+    pub fn get_mut(&mut self, shard: usize, space: usize) -> &mut Shard {
+        let spaces = match self {
             Locked::One(held, guard) if *held == shard => guard,
             Locked::Some(guards) => {
                 let at = guards.binary_search_by_key(&shard, |(held, _)| *held);
@@ -275,7 +356,57 @@ impl Locked<'_> {
             }
             Locked::All(guards) => &mut guards[shard],
             _ => panic!("a command reaches only the keys that the table names"),
-        }
+        };
+        spaces.space_mut(space)
+    }
+
+    /// Returns the shards of all spaces, when all are held; else none.
+    pub(crate) fn every(&self) -> impl Iterator<Item = &Shard> {
+        let guards = match self {
+            Locked::All(guards) => guards.as_slice(),
+            _ => &[],
+        };
+        guards.iter().flat_map(|spaces| spaces.every())
+    }
+
+    /// Returns the shards of a space that are there, when all are held; else none.
+    pub(crate) fn of_space(&self, space: usize) -> impl Iterator<Item = &Shard> {
+        let guards = match self {
+            Locked::All(guards) => guards.as_slice(),
+            _ => &[],
+        };
+        guards.iter().filter_map(move |spaces| spaces.every().nth(space))
+    }
+
+    /// Returns whether a held shard has no key of a space.
+    pub(crate) fn is_empty(&self, shard: usize, space: usize) -> bool {
+        let spaces = match self {
+            Locked::All(guards) => guards.get(shard),
+            _ => None,
+        };
+        let found = spaces.and_then(|spaces| spaces.every().nth(space));
+        found.is_none_or(|shard| shard.keys.is_empty())
+    }
+
+    /// Makes sure that the held shards have a space.
+    pub(crate) fn enter(&mut self, space: usize) {
+        self.each_mut().for_each(|spaces| spaces.make(space));
+    }
+
+    /// Exchanges who waits for and watches the keys of two spaces in the held shards.
+    pub(crate) fn swap_clients(&mut self, one: usize, other: usize) {
+        self.each_mut().for_each(|spaces| spaces.swap_clients(one, other));
+    }
+
+    fn each_mut(&mut self) -> impl Iterator<Item = &mut MutexGuard<'a, ShardSpaces>> {
+        let (one, some, all) = match self {
+            Locked::None => (None, None, None),
+            Locked::One(_, guard) => (Some(guard), None, None),
+            Locked::Some(guards) => (None, Some(guards), None),
+            Locked::All(guards) => (None, None, Some(guards)),
+        };
+        let some = some.into_iter().flatten().map(|(_, guard)| guard);
+        one.into_iter().chain(some).chain(all.into_iter().flatten())
     }
 }
 

@@ -22,14 +22,35 @@ pub enum Order {
 }
 
 impl Db<'_> {
-    /// Picks the key that goes next among some random ones.
+    /// Picks the key of a shard that goes next among some random ones of each database, and selects its database.
     pub fn choose_victim(
-        &self,
+        &mut self,
         shard: usize,
         samples: usize,
         order: Order,
         only_volatile: bool,
     ) -> Option<Vec<u8>> {
+        let mut best: Option<(i64, usize, Vec<u8>)> = None;
+        for space in self.data().databases.spaces() {
+            self.enter_space(space);
+            if let Some((rank, key)) = self.choose_in_space(shard, samples, order, only_volatile)
+                && best.as_ref().is_none_or(|(least, ..)| rank < *least)
+            {
+                best = Some((rank, space, key));
+            }
+        }
+        let (_, space, key) = best?;
+        self.enter_space(space);
+        Some(key)
+    }
+
+    fn choose_in_space(
+        &self,
+        shard: usize,
+        samples: usize,
+        order: Order,
+        only_volatile: bool,
+    ) -> Option<(i64, Vec<u8>)> {
         let keys = self.keys_of(shard);
         if keys.is_empty() || (only_volatile && keys.volatile() == 0) {
             return None;
@@ -47,7 +68,7 @@ impl Db<'_> {
                     self.recency.frequency(stamp).map_or(i64::from(stamp), i64::from)
                 }
                 Order::SoonestExpiry => entry.expiry().unwrap_or(i64::MAX),
-                Order::Any => 0,
+                Order::Any => with_thread_rng(|rng| rng.below(usize::MAX)) as i64,
             };
             if best.is_none_or(|(least, _)| rank < least) {
                 best = Some((rank, entry));
@@ -58,8 +79,8 @@ impl Db<'_> {
             }
         }
         let volatile_one = || keys.iter().find(|entry| entry.expiry().is_some());
-        let chosen = best.map(|(_, entry)| entry).or_else(volatile_one)?;
-        Some(chosen.key().to_vec())
+        let (rank, chosen) = best.or_else(|| Some((i64::MAX, volatile_one()?)))?;
+        Some((rank, chosen.key().to_vec()))
     }
 
     /// Removes a key to free memory, with its event.

@@ -24,7 +24,7 @@ mod walk;
 pub use append_only::base_of;
 pub use compare::{CompareOptions, Comparison, Difference, Verdict, compare};
 pub use error::Error;
-pub use export::{ExportOptions, Exported, export};
+pub use export::{ExportOptions, Exported, databases, export};
 pub use import::{Existing, ImportOptions, Imported, Refused, import};
 pub use lines::lines_to_rdb;
 pub use progress::Progress;

@@ -15,6 +15,9 @@ const LINE_MAX: u64 = 3 << 30;
 #[derive(Deserialize)]
 struct Line {
     key: Text,
+    /// The database; 0 where there is none.
+    #[serde(default)]
+    db: u32,
     expires_at_ms: Option<i64>,
     payload: Option<String>,
 }
@@ -31,7 +34,7 @@ enum Text {
 /// number; the file is of no use then.
 pub fn lines_to_rdb<W: Write>(mut lines: impl BufRead, out: W) -> Result<W, Error> {
     let mut writer = Writer::new(out, VERSION_READ_MAX)?;
-    let mut text = Vec::new();
+    let (mut text, mut db) = (Vec::new(), 0);
     for line in 1.. {
         text.clear();
         let read = (&mut lines).take(LINE_MAX).read_until(b'\n', &mut text);
@@ -41,12 +44,12 @@ pub fn lines_to_rdb<W: Write>(mut lines: impl BufRead, out: W) -> Result<W, Erro
         if text.trim_ascii().is_empty() {
             continue;
         }
-        add(&mut writer, &text).map_err(|what| Error::Line { line, what })?;
+        add(&mut writer, &text, &mut db).map_err(|what| Error::Line { line, what })?;
     }
     Ok(writer.finish()?)
 }
 
-fn add<W: Write>(writer: &mut Writer<W>, text: &[u8]) -> Result<(), String> {
+fn add<W: Write>(writer: &mut Writer<W>, text: &[u8], db: &mut u32) -> Result<(), String> {
     let line: Line = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let decoded = |text: String| STANDARD.decode(text).map_err(|error| error.to_string());
     let key = match line.key {
@@ -56,6 +59,12 @@ fn add<W: Write>(writer: &mut Writer<W>, text: &[u8]) -> Result<(), String> {
     let payload = line
         .payload
         .ok_or("it has no payload; make the export with --payload")?;
+    if line.db != *db {
+        *db = line.db;
+        // How many follow is only a hint.
+        let begun = writer.database(line.db, 0, 0);
+        begun.map_err(|error| error.to_string())?;
+    }
     writer
         .key(&key, line.expires_at_ms, &decoded(payload)?)
         .map_err(|error| error.to_string())

@@ -220,6 +220,31 @@ impl ColdError {
     }
 }
 
+/// Some of a tier's tags, by what their names look like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TagNames {
+    /// Those that begin with these bytes.
+    Beginning(Vec<u8>),
+    /// Those that do not begin with something in braces.
+    Unbraced,
+}
+
+impl TagNames {
+    /// Returns whether a tag is one of them.
+    pub fn contain(&self, tag: &[u8]) -> bool {
+        match self {
+            TagNames::Beginning(prefix) => tag.starts_with(prefix),
+            TagNames::Unbraced => {
+                let end = tag.iter().position(|&byte| byte == b'}');
+                !tag.starts_with(b"{") || end.is_none_or(|end| end < 2)
+            }
+        }
+    }
+}
+
+/// Tags read at a time where all of a tier are looked at.
+const NAMES_PAGE: usize = 10_000;
+
 /// Persistent storage for tags.
 ///
 /// A call that returns an error has changed nothing, or all of it (when the reply of a commit was lost);
@@ -269,9 +294,42 @@ pub trait ColdTier: Send + Sync + 'static {
     /// Removes every tag whose last commit is not newer than `up_to` (FLUSHALL).
     fn wipe(&self, up_to: Version) -> Result<(), ColdError>;
 
+    /// As [`ColdTier::wipe`], for some of the tags (FLUSHDB).
+    fn wipe_some(&self, names: &TagNames, up_to: Version) -> Result<(), ColdError> {
+        let mut gone = Vec::new();
+        each_named(self, names, &mut |row| {
+            if row.saved <= up_to {
+                gone.push(row.tag);
+            }
+        })?;
+        gone.iter().try_for_each(|tag| self.erase(tag).map(drop))
+    }
+
+    /// Returns how many keys some of the tags have together.
+    fn keys_of(&self, names: &TagNames) -> Result<u64, ColdError> {
+        let mut keys = 0;
+        each_named(self, names, &mut |row| keys += row.keys)?;
+        Ok(keys)
+    }
+
     /// Removes up to `limit` keys that expired before `expired_before_ms` and tombstones made before
     /// `buried_before_ms`; returns how many.
     fn purge(&self, expired_before_ms: i64, buried_before_ms: i64, limit: usize) -> Result<usize, ColdError>;
+
+    /// As [`ColdTier::purge`], and tells of which tags how many keys with a value went. A tier that does not know
+    /// tells of all of them under an empty name.
+    fn purge_telling(
+        &self,
+        expired_before_ms: i64,
+        buried_before_ms: i64,
+        limit: usize,
+        tell: &mut dyn FnMut(&[u8], u64),
+    ) -> Result<usize, ColdError> {
+        let before = self.totals()?.keys;
+        let removed = self.purge(expired_before_ms, buried_before_ms, limit)?;
+        tell(b"", before.saturating_sub(self.totals()?.keys));
+        Ok(removed)
+    }
 
     /// Looks at about `limit` tags from a place that an earlier call gave (0: the start) and removes those
     /// without keys and tombstones that were last saved at `up_to` or before; returns how many, and the place
@@ -293,6 +351,25 @@ pub trait ColdTier: Send + Sync + 'static {
 
     /// Looks for damage.
     fn check(&self) -> Result<Vec<Finding>, ColdError>;
+}
+
+/// Visits some of a tier's tags.
+fn each_named<T: ColdTier + ?Sized>(
+    tier: &T,
+    names: &TagNames,
+    visit: &mut dyn FnMut(TagRow),
+) -> Result<(), ColdError> {
+    let mut last: Option<Vec<u8>> = None;
+    loop {
+        let page = tier.tags_after(last.as_deref(), NAMES_PAGE)?;
+        let Some(end) = page.last() else {
+            return Ok(());
+        };
+        last = Some(end.tag.clone());
+        page.into_iter()
+            .filter(|row| names.contain(&row.tag))
+            .for_each(&mut *visit);
+    }
 }
 
 /// A key in a listing, without its value.

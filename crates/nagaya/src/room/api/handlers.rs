@@ -8,6 +8,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use nagaya_keyspace::hash_tag::hash_tag;
 use nagaya_keyspace::residency::TagPlace;
 use nagaya_redis_client::reply;
 use nagaya_tiering::cold::{ColdError, ColdTier, Row, TagRow};
@@ -295,7 +296,7 @@ pub(super) async fn export(State(state): State<Arc<AdminState>>, uri: Uri) -> Re
     let lines: String = rows
         .iter()
         .filter(live)
-        .map(|row| format!("{}\n", export_line(&tag, row, false)))
+        .map(|row| format!("{}\n", export_line(0, &tag, row, false)))
         .collect();
     if lines.is_empty() {
         return Err(nowhere(&tag));
@@ -333,7 +334,9 @@ fn attachment(tag: &[u8]) -> HeaderValue {
 /// The tag in a path, which may be any bytes: `/v1/room/tags/TAG[/...]`.
 fn tag_of(uri: &Uri) -> Result<Vec<u8>, Problem> {
     let part = uri.path().split('/').nth(4).unwrap_or_default();
-    bytes::unescaped(part).ok_or_else(|| bad("the tag in the path is not escaped well"))
+    let tag = bytes::unescaped(part).ok_or_else(|| bad("the tag in the path is not escaped well"))?;
+    // What is told here is of database 0; the names of other databases' tags are no tags.
+    Ok(hash_tag(&tag).to_vec())
 }
 
 fn changed(tag: &[u8], keys: u64) -> Json<Value> {

@@ -23,6 +23,7 @@ const SAME: &[(&str, &str)] = &[
     ("requirepass", "room.password"),
     ("aclfile", "room.acl_file"),
     ("maxclients", "room.max_clients"),
+    ("databases", "room.databases"),
     ("appendfsync", "room.fsync"),
     ("io-threads", "room.io_threads"),
     ("tls-cert-file", "room.tls_cert"),
@@ -291,6 +292,7 @@ mod tests {
         has("dir /var/lib/redis", "house.data=/var/lib/redis/nagaya-data");
         has("loglevel notice", "telemetry.log_level=info");
         has("appendfsync always", "room.fsync=always");
+        has("databases 40", "room.databases=40");
         has("tls-port 6391", "room.tls_listen=127.0.0.1:6391");
     }
 
@@ -305,12 +307,11 @@ mod tests {
 
     #[test]
     fn what_config_can_set_is_set_later_and_the_rest_is_listed() {
-        let text =
-            "hash-max-listpack-entries 7;maxmemory-policy allkeys-lru;tcp-backlog 511;hz 10;databases 16";
+        let text = "hash-max-listpack-entries 7;maxmemory-policy allkeys-lru;tcp-backlog 511;hz 10";
         let plan = Plan::of(&directives(text)).expect("directives that are taken");
         let later: Vec<&str> = plan.later.iter().map(|(setting, _)| setting.name).collect();
         assert_eq!(later, ["hash-max-listpack-entries", "maxmemory-policy"]);
-        assert_eq!(plan.ignored.len(), 3, "{:?}", plan.ignored);
+        assert_eq!(plan.ignored.len(), 2, "{:?}", plan.ignored);
         assert!(plan.ignored[0].starts_with("redis.conf:3: `tcp-backlog` has no effect: "));
     }
 

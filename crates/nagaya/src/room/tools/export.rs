@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nagaya_clock::{Clock, SystemClock};
 use nagaya_cold::sqlite::SqliteCold;
 use nagaya_cold::{base64, bytes_as_json, value_as_json};
+use nagaya_keyspace::databases::split_name;
 use nagaya_redis_client::RedisUrl;
 use nagaya_tiering::cold::{ColdTier, Row, TagRow};
 use nagaya_tiering::tag::tag_of;
@@ -109,8 +110,10 @@ fn export_to(cold: &SqliteCold, args: &ExportArgs, out: impl Write) -> anyhow::R
     } else {
         None
     };
+    let spaces = nagaya_engine::saved_databases(cold)?;
     let mut exporter = Exporter {
         cold,
+        spaces,
         out,
         payload: args.payload,
         now_ms: SystemClock.unix_ms(),
@@ -144,6 +147,8 @@ fn bar(keys: Option<u64>) -> ProgressBar {
 
 struct Exporter<'c, W> {
     cold: &'c SqliteCold,
+    /// The spaces of the databases, in their order.
+    spaces: Vec<u16>,
     out: W,
     payload: bool,
     now_ms: i64,
@@ -206,7 +211,10 @@ impl<W: Write> Exporter<'_, W> {
             self.counts.expired += 1;
             return Ok(());
         }
-        let line = line(tag, row, self.payload);
+        let (space, tag) = split_name(tag);
+        let mut spaces = self.spaces.iter();
+        let database = spaces.position(|known| usize::from(*known) == space);
+        let line = line(database.unwrap_or(space), tag, row, self.payload);
         if line.get("error").is_some() {
             self.counts.unreadable += 1;
             eprintln!("the value of key {} cannot be read", shown(&row.key));
@@ -218,8 +226,9 @@ impl<W: Write> Exporter<'_, W> {
     }
 }
 
-/// A key as a line of an export; a value that cannot be read comes as its payload with an error.
-pub(crate) fn line(tag: &[u8], row: &Row, with_payload: bool) -> Value {
+/// A key as a line of an export, with its database where that is not 0; a value that cannot be read comes as its
+/// payload with an error.
+pub(crate) fn line(database: usize, tag: &[u8], row: &Row, with_payload: bool) -> Value {
     let value = value_as_json(&row.value.payload);
     let mut line = json!({
         "tag": bytes_as_json(tag),
@@ -228,6 +237,9 @@ pub(crate) fn line(tag: &[u8], row: &Row, with_payload: bool) -> Value {
         "expires_at_ms": row.value.expires_at_ms,
         "value": value,
     });
+    if database > 0 {
+        line["db"] = Value::from(database);
+    }
     if value.is_none() {
         line["error"] = Value::from("the value cannot be read");
     }

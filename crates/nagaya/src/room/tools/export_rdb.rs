@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use nagaya_clock::SystemClock;
 use nagaya_migrate::{ExportOptions, Exported, Progress};
-use nagaya_redis_client::RedisUrl;
+use nagaya_redis_client::{Client, RedisUrl};
 use tempfile::NamedTempFile;
 
 use super::moving::{Unit, bar, watched};
@@ -24,15 +24,31 @@ pub(super) fn export(from: RedisUrl, pattern: Option<&str>, path: &Path) -> anyh
     };
     let (progress, bar) = (Progress::default(), bar(None, Unit::Keys, "exporting"));
     let exported = block_on(async {
-        let client = nagaya_migrate::client(from)?;
+        let databases = clients(from).await?;
         let out = BufWriter::new(&file);
-        let work = nagaya_migrate::export(client, out, options, &SystemClock, &progress, |_| ());
+        let work = nagaya_migrate::export(databases, out, options, &SystemClock, &progress, |_| ());
         Ok(watched(work, &bar, &progress, Unit::Keys).await?.0)
     })?;
     file.as_file().sync_all().with_context(cannot)?;
     file.persist(path).with_context(cannot)?;
     tell(&exported);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a client for each database that has keys; for one that the URL names, for that alone, which the file has as
+/// number 0.
+async fn clients(from: RedisUrl) -> anyhow::Result<Vec<(u32, Client)>> {
+    let first = nagaya_migrate::client(from.clone())?;
+    if from.db > 0 {
+        return Ok(vec![(0, first)]);
+    }
+    let numbers = nagaya_migrate::databases(&first).await?;
+    let mut clients = vec![(0, first)];
+    for db in numbers.into_iter().filter(|db| *db > 0) {
+        let url = RedisUrl { db, ..from.clone() };
+        clients.push((db, nagaya_migrate::client(url)?));
+    }
+    Ok(clients)
 }
 
 fn tell(exported: &Exported) {

@@ -71,7 +71,9 @@ pub(super) fn import(global: &GlobalArgs, args: ImportArgs) -> anyhow::Result<Ex
         let Some(to) = to else {
             return tell_survey(&survey, args.json);
         };
-        if let Err(refusal) = check_whole(&args, &survey) {
+        // Keys keep the numbers of their databases, unless one is chosen on either side.
+        let keeps_databases = args.db.is_none() && to.db == 0;
+        if let Err(refusal) = check_whole(&args, &survey, keeps_databases) {
             if args.json {
                 tell_survey(&survey, true)?;
             }
@@ -80,6 +82,7 @@ pub(super) fn import(global: &GlobalArgs, args: ImportArgs) -> anyhow::Result<Ex
         let options = ImportOptions {
             selection,
             existing: existing(&args),
+            keeps_databases,
             connections: usize::from(args.connections),
             ..ImportOptions::default()
         };
@@ -150,7 +153,7 @@ async fn look(file: &File, bytes: u64, selection: &Selection) -> anyhow::Result<
 }
 
 /// Refuses a file of which not everything could be imported.
-fn check_whole(args: &ImportArgs, survey: &Survey) -> anyhow::Result<()> {
+fn check_whole(args: &ImportArgs, survey: &Survey, keeps_databases: bool) -> anyhow::Result<()> {
     let file = args.file.display();
     if let Some(damage) = survey.damage.as_ref().filter(|_| !args.salvage) {
         bail!(
@@ -158,14 +161,15 @@ fn check_whole(args: &ImportArgs, survey: &Survey) -> anyhow::Result<()> {
             count(survey.keys, "key")
         );
     }
-    if args.db.is_none() && survey.databases.len() > 1 {
+    if args.db.is_none() && !keeps_databases && survey.databases.len() > 1 {
         let list: Vec<String> = survey
             .databases
             .iter()
             .map(|(db, keys)| format!("{db} ({})", count(*keys, "key")))
             .collect();
         bail!(
-            "{file} has keys in the databases {}, and the room has one; choose with --db. Nothing was imported",
+            "{file} has keys in the databases {}, and the URL names one; choose with --db, or name none there. Nothing \
+             was imported",
             list.join(", ")
         );
     }

@@ -85,6 +85,7 @@ fn settings(config: &Config, address: SocketAddr) -> TableConfig {
         acl_file: config.acl_file.clone(),
         enable_debug_command: config.enable_debug_command,
         redis_version: config.redis_version.clone(),
+        databases: 1,
         data_on_redis: true,
         // Whether and when is for the servers behind this one to say.
         persists: true,

@@ -21,8 +21,8 @@ mod writer;
 use std::path::{Path, PathBuf};
 
 use nagaya_tiering::cold::{
-    Access, Claimed, ColdError, ColdTier, Committed, Finding, KeyRow, Loaded, Snapshot, Status, TagRow,
-    Totals, Version,
+    Access, Claimed, ColdError, ColdTier, Committed, Finding, KeyRow, Loaded, Snapshot, Status, TagNames,
+    TagRow, Totals, Version,
 };
 use rusqlite::Connection;
 
@@ -213,10 +213,30 @@ impl ColdTier for SqliteCold {
         self.write(0, |connection| remove::wipe(connection, up_to))
     }
 
+    fn wipe_some(&self, names: &TagNames, up_to: Version) -> Result<(), ColdError> {
+        self.write(0, |connection| remove::wipe_some(connection, names, up_to))
+    }
+
+    fn keys_of(&self, names: &TagNames) -> Result<u64, ColdError> {
+        self.read_many(|connection| remove::keys_of(connection, names))
+    }
+
     fn purge(&self, expired_before_ms: i64, buried_before_ms: i64, limit: usize) -> Result<usize, ColdError> {
-        self.write(limit, |connection| {
+        self.purge_telling(expired_before_ms, buried_before_ms, limit, &mut |_, _| ())
+    }
+
+    fn purge_telling(
+        &self,
+        expired_before_ms: i64,
+        buried_before_ms: i64,
+        limit: usize,
+        tell: &mut dyn FnMut(&[u8], u64),
+    ) -> Result<usize, ColdError> {
+        let purged = self.write(limit, |connection| {
             remove::purge(connection, expired_before_ms, buried_before_ms, limit)
-        })
+        })?;
+        purged.keys.iter().for_each(|(tag, keys)| tell(tag, *keys));
+        Ok(purged.rows)
     }
 
     fn forget_empty(&self, up_to: Version, from: u64, limit: usize) -> Result<(usize, u64), ColdError> {

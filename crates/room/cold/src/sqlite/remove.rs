@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use nagaya_sql::block;
 use nagaya_sqlite_client::scalar;
-use nagaya_tiering::cold::Version;
+use nagaya_tiering::cold::{TagNames, Version};
 use rusqlite::{Connection, OptionalExtension, Result, params};
 
 use super::list::{self, sql_limit};
-use super::rows::{CountedTotals, DueKey, FenceRow};
+use super::rows::{CountedTotals, DueKey, FenceRow, NamedTag};
 use super::totals::{self, TotalsDelta};
 
 const FENCE: &str = block(include_str!("queries/tags.sql"), "fence");
@@ -16,6 +16,9 @@ const DELETE_TAG: &str = block(include_str!("queries/tags.sql"), "delete");
 const DELETE_TAGS: &str = block(include_str!("queries/tags.sql"), "delete_all");
 const DELETE_TAGS_UP_TO: &str = block(include_str!("queries/tags.sql"), "delete_saved_up_to");
 const SUM_UP_TO: &str = block(include_str!("queries/tags.sql"), "sum_saved_up_to");
+const TAGS_BETWEEN: &str = block(include_str!("queries/tags.sql"), "list_between");
+const SUM_BETWEEN: &str = block(include_str!("queries/tags.sql"), "sum_between");
+const TAG_NAME: &str = block(include_str!("queries/tags.sql"), "name");
 const LAST_OF: &str = block(include_str!("queries/tags.sql"), "last_of");
 const DELETE_EMPTY: &str = block(include_str!("queries/tags.sql"), "delete_empty");
 const SHRINK: &str = block(include_str!("queries/tags.sql"), "shrink");
@@ -74,13 +77,86 @@ pub(super) fn wipe(connection: &Connection, up_to: Version) -> Result<()> {
     totals::add(connection, gone.negated())
 }
 
-/// Removes expired keys and old tombstones, the oldest of each first; returns how many.
+/// Removes those of some tags that were not saved after `up_to`.
+pub(super) fn wipe_some(connection: &Connection, names: &TagNames, up_to: Version) -> Result<()> {
+    let bounded = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let (first, behind) = bounds(names);
+    let named: Vec<NamedTag> = {
+        let mut statement = connection.prepare_cached(TAGS_BETWEEN)?;
+        let range = params![first, behind, bounded(up_to.generation), bounded(up_to.snap)];
+        let rows = statement.query_map(range, NamedTag::read)?;
+        rows.filter(|row| row.as_ref().map_or(true, |row| names.contain(&row.tag)))
+            .collect::<Result<_>>()?
+    };
+    let mut gone = TotalsDelta::default();
+    for tag in named {
+        connection.prepare_cached(DELETE_KEYS_OF)?.execute([tag.id])?;
+        connection.prepare_cached(DELETE_TAG)?.execute([tag.id])?;
+        gone.add(TotalsDelta {
+            tags: 1,
+            keys: tag.keys,
+            bytes: tag.bytes,
+            tombstones: tag.tombstones,
+        });
+    }
+    totals::add(connection, gone.negated())
+}
+
+/// Returns how many keys some tags have together.
+pub(super) fn keys_of(connection: &Connection, names: &TagNames) -> Result<u64> {
+    let braced = |first: &[u8], behind: &[u8]| {
+        let range = params![first, behind];
+        connection.prepare_cached(SUM_BETWEEN)?.query_row(range, scalar)
+    };
+    let keys: i64 = match names {
+        TagNames::Beginning(_) => {
+            let (first, behind) = bounds(names);
+            braced(&first, &behind.unwrap_or_default())?
+        }
+        TagNames::Unbraced => {
+            let (first, behind) = (b"{".to_vec(), b"|".to_vec());
+            let all = totals::get(connection)?.0.keys;
+            let others: i64 = braced(&first, &behind)?;
+            let mut unbraced = all - others;
+            let mut statement = connection.prepare_cached(TAGS_BETWEEN)?;
+            let rows = statement.query_map(params![first, behind, i64::MAX, i64::MAX], NamedTag::read)?;
+            for row in rows {
+                let row = row?;
+                if names.contain(&row.tag) {
+                    unbraced += row.keys;
+                }
+            }
+            unbraced
+        }
+    };
+    Ok(keys.unsigned_abs())
+}
+
+/// Returns the first name that some tags may have, and the one behind the last if there is one.
+fn bounds(names: &TagNames) -> (Vec<u8>, Option<Vec<u8>>) {
+    let TagNames::Beginning(prefix) = names else {
+        return (Vec::new(), None);
+    };
+    // The next name that does not begin so: the last byte that can be raised is, and what follows it goes.
+    let raised = prefix.iter().rposition(|&byte| byte < u8::MAX);
+    let behind = raised.map(|at| [&prefix[..at], &[prefix[at] + 1]].concat());
+    (prefix.clone(), behind)
+}
+
+/// What a purge has removed.
+pub(super) struct Purged {
+    pub(super) rows: usize,
+    /// From which tags how many keys with a value.
+    pub(super) keys: Vec<(Vec<u8>, u64)>,
+}
+
+/// Removes expired keys and old tombstones, the oldest of each first.
 pub(super) fn purge(
     connection: &Connection,
     expired_before_ms: i64,
     buried_before_ms: i64,
     limit: usize,
-) -> Result<usize> {
+) -> Result<Purged> {
     let mut rows = due(connection, EXPIRED, expired_before_ms, limit)?;
     if rows.len() < limit {
         let rest = limit - rows.len();
@@ -98,11 +174,20 @@ pub(super) fn purge(
             .remove_row(&row.key, row.payload_bytes);
     }
     let mut shrink = connection.prepare_cached(SHRINK)?;
+    let mut gone = Vec::new();
     for (tag_id, sizes) in by_tag {
         shrink.execute([tag_id, -sizes.keys, -sizes.bytes, -sizes.tombstones])?;
+        if sizes.keys != 0 {
+            let name = connection.prepare_cached(TAG_NAME)?.query_row([tag_id], scalar);
+            let name: Option<Vec<u8>> = name.optional()?;
+            gone.push((name.unwrap_or_default(), sizes.keys.unsigned_abs()));
+        }
     }
     totals::add(connection, change)?;
-    Ok(rows.len())
+    Ok(Purged {
+        rows: rows.len(),
+        keys: gone,
+    })
 }
 
 /// Removes the empty tags among the next ones after number `from`; returns how many, and the number to continue

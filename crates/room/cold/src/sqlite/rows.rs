@@ -64,6 +64,18 @@ row! {
 
 row! {
     sqlite;
+    /// A tag to be removed, and what the rows of its keys sum up to.
+    pub(super) struct NamedTag {
+        id: i64,
+        tag: Vec<u8>,
+        keys: i64,
+        bytes: i64,
+        tombstones: i64,
+    }
+}
+
+row! {
+    sqlite;
     /// A key to be purged, and the size of its payload if it has one.
     pub(super) struct DueKey {
         tag_id: i64,
@@ -215,7 +227,10 @@ mod tests {
         ("tags/get", ListedTag::COLUMNS),
         ("tags/last_of", SCALAR),
         ("tags/list_after", ListedTag::COLUMNS),
+        ("tags/list_between", NamedTag::COLUMNS),
         ("tags/list_first", ListedTag::COLUMNS),
+        ("tags/name", SCALAR),
+        ("tags/sum_between", SCALAR),
         ("tags/sum_saved_up_to", CountedTotals::COLUMNS),
         ("totals/get", TotalsRow::COLUMNS),
     ];

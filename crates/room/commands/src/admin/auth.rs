@@ -165,6 +165,8 @@ fn reset(ctx: &mut Ctx<'_, '_>) -> Reply {
     for flag in [ClientFlag::NO_EVICT, ClientFlag::NO_TOUCH] {
         ctx.session.shared.set_flag(flag, false);
     }
+    ctx.session.set_database(0);
+    ctx.db.select(0);
     ctx.session.set_proto(Proto::Resp2);
     ctx.out.proto = Proto::Resp2;
     ctx.session.leave_account();
@@ -182,17 +184,9 @@ fn quit(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// SELECT index
 fn select(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let index = ctx.int(1)?;
-    if i32::try_from(index).is_err() {
-        return Err(CommandError::err(format!(
-            "value is out of range, value must between {} and {}",
-            i32::MIN,
-            i32::MAX
-        )));
-    }
-    if index != 0 {
-        return Err(CommandError::err("DB index is out of range"));
-    }
+    let database = ctx.database(1)?;
+    ctx.session.set_database(database);
+    ctx.db.select(database);
     ctx.out.ok();
     Ok(())
 }

@@ -76,13 +76,16 @@ fn stats(ctx: &mut Ctx<'_, '_>) -> Reply {
     let server = ctx.server();
     let (used, peak) = server.keyspace.memory.used_and_peak();
     let resident = resident_bytes();
-    let (keys, overhead) = (ctx.db.len(), ctx.db.overhead_bytes());
+    let (keys, overhead) = (ctx.db.keys_in_memory(), ctx.db.overhead_bytes());
     let clients = client_bytes(server);
+    let databases = 0..ctx.db.data().databases.count();
+    let databases = databases.map(|number| (number, ctx.db.figures_of(number)));
+    let databases: Vec<_> = databases.filter(|(_, figures)| figures.keys > 0).collect();
     let dataset = used.saturating_sub(overhead + clients);
     let ratio = resident as f64 / used.max(1) as f64;
     let excess = resident as i64 - used as i64;
     let out = &mut *ctx.out;
-    out.map(27 + usize::from(keys > 0));
+    out.map(27 + databases.len());
     let mut int = |name: &str, value: i64| {
         out.bulk_str(name);
         out.int(value);
@@ -96,11 +99,11 @@ fn stats(ctx: &mut Ctx<'_, '_>) -> Reply {
     for name in ["cluster.links", "aof.buffer", "lua.caches", "functions.caches"] {
         int(name, 0);
     }
-    if keys > 0 {
-        out.bulk_str("db.0");
+    for (number, figures) in databases {
+        out.bulk_str(&format!("db.{number}"));
         out.map(3);
         out.bulk_str("overhead.hashtable.main");
-        out.int(overhead as i64);
+        out.int(figures.overhead_bytes as i64);
         out.bulk_str("overhead.hashtable.expires");
         out.int(0);
         out.bulk_str("overhead.hashtable.slot-to-keys");

@@ -78,7 +78,10 @@ pub(crate) const COMMANDS: &[Entry] = &[
     server("SWAPDB", 3, WRITE.and(FAST).and(ALL_SHARDS), swapdb)
         .acl(Category::KEYSPACE.and(Category::DANGEROUS))
         .since("4.0.0")
-        .about("Refuses: there is one database.", "O(1)"),
+        .about(
+            "Exchanges the keys of two databases.",
+            "O(N) for N clients that watch or wait for their keys",
+        ),
     server("SYNC", 1, SAVES.and(NO_MULTI), no_replication)
         .about("Refuses: there is no replication of this kind.", "O(1)"),
     server("TIME", 1, LOADING.and(STALE).and(FAST), time)
@@ -319,11 +322,11 @@ fn failover(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// SWAPDB index1 index2
 fn swapdb(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let first = parse_i64(ctx.key(1)).ok_or(CommandError::err("invalid first DB index"))?;
-    let second = parse_i64(ctx.key(2)).ok_or(CommandError::err("invalid second DB index"))?;
-    if (first, second) != (0, 0) {
-        return Err(CommandError::err("DB index is out of range"));
-    }
+    let number = |at: usize| parse_i64(ctx.key(at)).filter(|number| i32::try_from(*number).is_ok());
+    let first = number(1).ok_or(CommandError::err("invalid first DB index"))?;
+    let second = number(2).ok_or(CommandError::err("invalid second DB index"))?;
+    let (first, second) = (ctx.is_database(first)?, ctx.is_database(second)?);
+    ctx.db.swap_databases(first, second);
     ctx.out.ok();
     Ok(())
 }
@@ -409,7 +412,6 @@ mod tests {
         session.check("LASTSAVE", ":1700000000\r\n");
         session.check("REPLICAOF no one", "+OK\r\n");
         session.check("SLAVEOF localhost x", "-ERR Invalid master port\r\n");
-        session.check("SWAPDB 0 1", "-ERR DB index is out of range\r\n");
         session.check("MODULE LIST", "*0\r\n");
         session.check("FAILOVER ABORT", "-ERR No failover in progress.\r\n");
         session.check(

@@ -12,6 +12,7 @@ use nagaya_keyspace::db::Expiry;
 use nagaya_keyspace::effects::same_tag;
 use nagaya_keyspace::notify::Events;
 
+mod databases;
 mod dump;
 mod expire;
 mod object;
@@ -19,7 +20,7 @@ mod scan;
 mod sort;
 
 pub(crate) const COMMANDS: &[Entry] = &[
-    keyspace("COPY", -3, copy)
+    keyspace("COPY", -3, databases::copy)
         .flags(WRITE.and(DENYOOM))
         .keys(&[key(1, RO.and(ACCESS)), key(2, OW.and(UPDATE))])
         .since("6.2.0")
@@ -58,15 +59,15 @@ pub(crate) const COMMANDS: &[Entry] = &[
         .keys(&[key(1, RO.and(ACCESS))])
         .since("7.0.0")
         .about("Returns when a key expires, in Unix seconds.", "O(1)"),
-    keyspace("FLUSHALL", -1, flush)
+    keyspace("FLUSHALL", -1, flushall)
         .flags(WRITE.and(ALL_SHARDS))
         .acl(Category::KEYSPACE.and(Category::DANGEROUS))
         .group("server")
         .about(
-            "Removes all keys.",
+            "Removes all keys of all databases.",
             "O(N) for N keys; large values are freed later",
         ),
-    keyspace("FLUSHDB", -1, flush)
+    keyspace("FLUSHDB", -1, flushdb)
         .flags(WRITE.and(ALL_SHARDS))
         .acl(Category::KEYSPACE.and(Category::DANGEROUS))
         .group("server")
@@ -98,10 +99,10 @@ pub(crate) const COMMANDS: &[Entry] = &[
         ])
         .since("2.6.0")
         .about("Would move keys to another server; refused.", "O(1)"),
-    keyspace("MOVE", 3, move_to)
+    keyspace("MOVE", 3, databases::move_to)
         .flags(WRITE.and(FAST))
         .keys(&[key(1, RW.and(ACCESS).and(UPDATE))])
-        .about("Would move a key to another database; there is only one.", "O(1)"),
+        .about("Moves a key to another database.", "O(1)"),
     keyspace("OBJECT", -2, container)
         .acl(Category(0))
         .subcommands(OBJECT)
@@ -336,21 +337,41 @@ fn dbsize(ctx: &mut Ctx<'_, '_>) -> Reply {
     Ok(())
 }
 
-/// FLUSHALL [ASYNC | SYNC], FLUSHDB [ASYNC | SYNC]
-fn flush(ctx: &mut Ctx<'_, '_>) -> Reply {
+/// FLUSHALL [ASYNC | SYNC]
+fn flushall(ctx: &mut Ctx<'_, '_>) -> Reply {
+    check_flush_options(ctx)?;
+    flush_everything(ctx);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// FLUSHDB [ASYNC | SYNC]
+fn flushdb(ctx: &mut Ctx<'_, '_>) -> Reply {
+    check_flush_options(ctx)?;
+    // Without other databases everything goes, which costs the cold tier nothing.
+    if !ctx.db.replaying && ctx.db.others_are_empty() {
+        flush_everything(ctx);
+    } else {
+        ctx.db.flush();
+        ctx.db.effect(&[b"FLUSHDB"]);
+    }
+    ctx.out.ok();
+    Ok(())
+}
+
+fn flush_everything(ctx: &mut Ctx<'_, '_>) {
+    ctx.db.flush_all();
+    // Even when no key is here: there may be some in a colder place.
+    ctx.db.effect(&[b"FLUSHALL"]);
+}
+
+fn check_flush_options(ctx: &Ctx<'_, '_>) -> Reply {
     let known = match ctx.args.len() {
         1 => true,
         2 => ctx.is(1, "SYNC") || ctx.is(1, "ASYNC"),
         _ => false,
     };
-    if !known {
-        return Err(CommandError::Syntax);
-    }
-    ctx.db.flush();
-    // Even when no key is here: there may be some in a colder place.
-    ctx.db.effect(&[b"FLUSHALL"]);
-    ctx.out.ok();
-    Ok(())
+    if known { Ok(()) } else { Err(CommandError::Syntax) }
 }
 
 /// RENAME key newkey
@@ -394,72 +415,6 @@ fn rename_to(ctx: &mut Ctx<'_, '_>, replace: bool) -> Result<bool, CommandError>
         ctx.db.effect_state(to);
     }
     Ok(true)
-}
-
-const SAME_OBJECT: &str = "source and destination objects are the same";
-
-/// Reads the number of a database; ours is 0 and the only one.
-fn database(ctx: &Ctx<'_, '_>, at: usize) -> Reply {
-    let number = ctx.int(at)?;
-    if i32::try_from(number).is_err() {
-        let (low, high) = (i32::MIN, i32::MAX);
-        return Err(CommandError::err(format!(
-            "value is out of range, value must between {low} and {high}"
-        )));
-    }
-    if number == 0 {
-        Ok(())
-    } else {
-        Err(CommandError::err("DB index is out of range"))
-    }
-}
-
-/// MOVE key db
-fn move_to(ctx: &mut Ctx<'_, '_>) -> Reply {
-    database(ctx, 2)?;
-    Err(CommandError::err(SAME_OBJECT))
-}
-
-/// COPY source destination [DB destination-db] [REPLACE]
-fn copy(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let (from, to) = (ctx.key(1), ctx.key(2));
-    let mut replace = false;
-    let mut at = 3;
-    while at < ctx.args.len() {
-        if ctx.is(at, "REPLACE") {
-            replace = true;
-            at += 1;
-        } else if ctx.is(at, "DB") && at + 1 < ctx.args.len() {
-            database(ctx, at + 1)?;
-            at += 2;
-        } else {
-            return Err(CommandError::Syntax);
-        }
-    }
-    if from == to {
-        return Err(CommandError::err(SAME_OBJECT));
-    }
-    let Some(entry) = ctx.db.entry(from) else {
-        ctx.out.int(0);
-        return Ok(());
-    };
-    if !replace && ctx.db.exists(to) {
-        ctx.out.int(0);
-        return Ok(());
-    }
-    let value = entry.value().to_value();
-    let expiry = entry.expiry().map_or(Expiry::Clear, Expiry::At);
-    ctx.db.remove(to);
-    ctx.db.set(to, value, expiry);
-    ctx.db.notify(Events::GENERIC, "copy_to", to);
-    ctx.db.modified(to);
-    if same_tag(from, to) {
-        ctx.db.effect(&[b"COPY", from, to, b"REPLACE"]);
-    } else {
-        ctx.db.effect_state(to);
-    }
-    ctx.out.int(1);
-    Ok(())
 }
 
 #[cfg(test)]

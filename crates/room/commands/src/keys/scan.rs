@@ -20,7 +20,11 @@ pub(super) fn keys(ctx: &mut Ctx<'_, '_>) -> Reply {
     let pattern = ctx.key(1);
     let mut cold = Vec::new();
     if ctx.db.is_any_cold() {
-        let Some(answer) = ask(ctx, ColdQuery::Matching(pattern.to_vec()))? else {
+        let matching = ColdQuery::Matching {
+            space: ctx.db.space(),
+            pattern: pattern.to_vec(),
+        };
+        let Some(answer) = ask(ctx, matching)? else {
             return Ok(());
         };
         cold = rows_of(answer)?;
@@ -50,6 +54,7 @@ pub(super) fn first_cold_key(ctx: &mut Ctx<'_, '_>) -> Result<Option<Option<Vec<
         return Ok(Some(None));
     }
     let query = ColdQuery::Page {
+        space: ctx.db.space(),
         after: None,
         limit: TRIES,
     };
@@ -135,6 +140,7 @@ fn scan_cold(ctx: &mut Ctx<'_, '_>, cursor: u64, options: &Options<'_>) -> Reply
         Found::Unknown => return Err(CommandError::err("invalid cursor")),
     };
     let query = ColdQuery::Page {
+        space: ctx.db.space(),
         after,
         limit: options.count,
     };

@@ -93,16 +93,6 @@ fn a_restored_key_can_be_made_to_look_idle() {
 }
 
 #[test]
-fn there_is_one_database_only() {
-    let mut session = TestSession::new();
-    session.check("SET k v", "+OK\r\n");
-    session.check("MOVE k 1", "-ERR DB index is out of range\r\n");
-    session.check("MOVE k 0", "-ERR source and destination objects are the same\r\n");
-    session.check("COPY k other DB 0", ":1\r\n");
-    session.check("COPY k other DB 3", "-ERR DB index is out of range\r\n");
-}
-
-#[test]
 fn removed_keys_break_watched_transactions() {
     for removal in ["DEL k", "FLUSHALL", "EXPIRE k 0", "RENAME k other", "PERSIST k"] {
         let mut session = TestSession::new();

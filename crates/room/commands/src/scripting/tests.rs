@@ -370,7 +370,7 @@ fn a_transaction_that_meets_a_slow_script_is_aborted() {
     });
     session.check("EXEC", "-ERR EXEC without MULTI\r\n");
     let place = engine.server.keyspace.shards.locate(b"w");
-    let shard = engine.server.keyspace.shards.lock_one(place.shard).unwrap();
+    let shard = engine.server.keyspace.shards.lock_one(place.shard, 0).unwrap();
     assert!(
         shard.watchers.is_empty(),
         "the watch was taken off after the script"

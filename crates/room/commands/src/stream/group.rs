@@ -2,6 +2,7 @@
 
 use nagaya_command_spec::error::CommandError;
 use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::db::ReadyKey;
 use nagaya_keyspace::notify::Events;
 use nagaya_store::stream::{ENTRIES_READ_UNKNOWN, Group, Stream, StreamId};
 
@@ -121,7 +122,8 @@ pub(super) fn destroy(ctx: &mut Ctx<'_, '_>) -> Reply {
         changed(ctx, key, "xgroup-destroy");
         // Those who wait as a part of the group learn that it is gone.
         if ctx.db.shard_mut(key).waiters.contains_key(key) {
-            ctx.db.ready.push(key.to_vec());
+            let (database, key) = (ctx.db.database(), key.to_vec());
+            ctx.db.ready.push(ReadyKey { database, key });
         }
     }
     ctx.out.int(i64::from(removed));

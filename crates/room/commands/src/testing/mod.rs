@@ -12,10 +12,11 @@ use nagaya_exec::config::Config;
 use nagaya_exec::dispatch::Executed;
 use nagaya_exec::entry::Registry;
 use nagaya_exec::executor::Executor;
-use nagaya_exec::replay::ReplayError;
+use nagaya_exec::replay::{EffectOn, ReplayError};
 use nagaya_exec::server::Server;
 use nagaya_exec::session::Session;
 use nagaya_exec::stats::ThreadStats;
+use nagaya_keyspace::databases::tag_name;
 use nagaya_keyspace::effects::{Journal, JournalError, Reader};
 use nagaya_keyspace::reclaim::ReclaimInline;
 use nagaya_resp::{ArgVec, Out};
@@ -229,21 +230,24 @@ impl TestSession {
     pub fn replay(
         &mut self,
         record: &[u8],
-        mut wanted: impl FnMut(Option<&[u8]>) -> bool,
+        mut wanted: impl FnMut(EffectOn<'_>) -> bool,
     ) -> Result<usize, ReplayError> {
         let engine = Arc::clone(&self.engine);
         Executor::new(&engine.server, &engine.stats).apply_effects(record, &mut wanted)
     }
 
-    /// Returns every key with its expiry and its value as DUMP gives it, those past their time included.
+    /// Returns every key with its expiry and its value as DUMP gives it, those past their time included. Keys of
+    /// other spaces than 0 have its number in braces before them.
     pub fn contents(&self) -> BTreeMap<Vec<u8>, (Option<i64>, Vec<u8>)> {
-        let shards = &self.engine.server.keyspace.shards;
+        let keyspace = &self.engine.server.keyspace;
         let mut contents = BTreeMap::new();
-        for shard in 0..shards.count() {
-            let shard = shards.lock_one(shard).expect("no script is slow in a test");
-            for entry in shard.keys.iter() {
-                let value = (entry.expiry(), dump_value(entry.value()));
-                contents.insert(entry.key().to_vec(), value);
+        for space in keyspace.databases.spaces() {
+            for shard in 0..keyspace.shards.count() {
+                let shard = keyspace.shards.lock_one(shard, space);
+                for entry in shard.expect("no script is slow in a test").keys.iter() {
+                    let value = (entry.expiry(), dump_value(entry.value()));
+                    contents.insert(tag_name(space, entry.key()).into_owned(), value);
+                }
             }
         }
         contents

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use nagaya_command_spec::spec::{MAY_REPLICATE, WRITE};
-use nagaya_exec::replay::ReplayError;
+use nagaya_exec::replay::{EffectOn, ReplayError};
 use nagaya_keyspace::effects::EffectBuf;
 
 use crate::table;
@@ -692,7 +692,11 @@ fn replay_asks_for_each_tag_and_skips_what_is_not_wanted() {
     let mut b = TestSession::new();
     let mut asked = Vec::new();
     for record in records.take() {
-        let wanted = |tag: Option<&[u8]>| {
+        let wanted = |on: EffectOn<'_>| {
+            let tag = match on {
+                EffectOn::Tag(tag) => Some(tag),
+                EffectOn::Databases | EffectOn::Everything => None,
+            };
             asked.push(tag.map(<[u8]>::to_vec));
             tag.is_some_and(|tag| tag != b"b")
         };

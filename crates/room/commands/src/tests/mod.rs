@@ -10,6 +10,7 @@ mod acl_rules;
 mod acl_selector;
 mod acl_tags;
 mod config;
+mod databases;
 mod effects;
 mod eviction;
 mod rights;

@@ -48,7 +48,7 @@ fn flush(session: &TestSession) {
     let engine = &session.engine;
     let stats = Executor::new_stats(&engine.server);
     let mut executor = Executor::new(&engine.server, &stats);
-    let ready = executor.with_db(LockScope::All, session.client.id(), |_, db| {
+    let ready = executor.with_db(LockScope::All, session.client.caller(), |_, db| {
         db.flush();
     });
     executor.serve(ready.unwrap());
@@ -266,7 +266,7 @@ fn messages_for_the_own_client_wait_for_the_end_of_its_command() {
     let engine = std::sync::Arc::clone(&reader.engine);
     let stats = Executor::new_stats(&engine.server);
     let mut executor = Executor::new(&engine.server, &stats);
-    let ready = executor.with_db(LockScope::All, reader.client.id(), |_, db| {
+    let ready = executor.with_db(LockScope::All, reader.client.caller(), |_, db| {
         db.set_str(b"k", b"v", nagaya_keyspace::db::Expiry::Clear);
         db.modified(b"k");
     });
@@ -303,7 +303,7 @@ fn a_script_that_reads_tracks_its_declared_keys() {
             .collect();
         let mut out = Out::new(Proto::Resp3);
         executor
-            .with_db(LockScope::All, reader.client.id(), |executor, db| {
+            .with_db(LockScope::All, reader.client.caller(), |executor, db| {
                 executor.call(&mut reader.client, script, args.as_args(), db, &mut out);
             })
             .unwrap();

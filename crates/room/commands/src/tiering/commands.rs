@@ -9,6 +9,7 @@ use nagaya_connections::cold_query::{ColdAnswer, ColdQuery};
 use nagaya_exec::cold_ask::ask;
 use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::{Entry, cmd};
+use nagaya_keyspace::databases::tag_name;
 use nagaya_keyspace::hash_tag::hash_tag;
 use nagaya_keyspace::notify::Events;
 use nagaya_keyspace::residency::evict::EvictionBlocker;
@@ -101,13 +102,14 @@ fn status(ctx: &mut Ctx<'_, '_>) -> Reply {
         return Err(no_cold_tier());
     }
     let tag = hash_tag(ctx.key(1)).to_vec();
-    let Some(answer) = ask(ctx, ColdQuery::Tag(tag.clone()))? else {
+    let name = tag_name(ctx.db.space(), &tag).into_owned();
+    let Some(answer) = ask(ctx, ColdQuery::Tag(name.clone()))? else {
         return Ok(());
     };
     let ColdAnswer::Tag(row) = answer else {
         return Err(CommandError::err("the answer is to another question"));
     };
-    let memory = ctx.server().keyspace.residency(&tag);
+    let memory = ctx.server().keyspace.residency(&name);
     let status = match (&memory.saved, &row) {
         (false, _) => Status::NeedSynced.name(),
         (true, _) if memory.resident && memory.keys > 0 => Status::Synced.name(),
@@ -154,11 +156,11 @@ fn evict(ctx: &mut Ctx<'_, '_>) -> Reply {
     let Some(tiering) = ctx.db.tiering else {
         return Err(no_cold_tier());
     };
-    let tag = hash_tag(ctx.key(1));
+    let tag = tag_name(ctx.db.space(), hash_tag(ctx.key(1)));
     let server = ctx.server();
     match server
         .keyspace
-        .evict(server.keyspace.shards.shard_of_tag(tag), tag)
+        .evict(server.keyspace.shards.shard_of_tag(&tag), &tag)
     {
         Ok(keys) => ctx.out.int(keys as i64),
         Err(EvictionBlocker::NotResident) => ctx.out.int(0),

@@ -101,7 +101,7 @@ fn defect_04_clean_needs_no_event_to_know_of_a_write() {
         .engine
         .server
         .keyspace
-        .take_changed(house.shard("u"));
+        .take_changed(house.shard("u"), 0);
     house.check("GET {u}a", "$1\r\n2\r\n");
     assert_eq!(house.evict("u"), Err(EvictionBlocker::Unsaved));
     house.check("GET {u}a", "$1\r\n2\r\n");
@@ -123,7 +123,7 @@ fn defect_06_saving_a_cleaned_tag_again_keeps_the_copy() {
     server
         .keyspace
         .shards
-        .lock_patiently(house.shard("u"))
+        .lock_patiently(house.shard("u"), 0)
         .tiers
         .enqueue(b"u", 0);
     assert_eq!(house.save(), 0);
@@ -396,7 +396,14 @@ fn defect_21_absent_tags_cost_nothing_and_leave_no_rows() {
     );
     let server = &house.session.engine.server;
     let records: usize = (0..server.keyspace.shards.count())
-        .map(|shard| server.keyspace.shards.lock_patiently(shard).tiers.record_count())
+        .map(|shard| {
+            server
+                .keyspace
+                .shards
+                .lock_patiently(shard, 0)
+                .tiers
+                .record_count()
+        })
         .sum();
     assert!(records < 50, "{records} records for tags that do not exist");
 }
@@ -414,4 +421,16 @@ fn defect_23_a_deleted_key_does_not_come_back_with_its_tag() {
     house.save();
     house.evict("u").unwrap();
     house.check("MGET {u}a {u}b", "*2\r\n$-1\r\n$1\r\n3\r\n");
+}
+
+#[test]
+fn exec_without_multi_is_refused_while_cold_keys_are_watched() {
+    let mut house = House::new();
+    house.check("SET k v", "+OK\r\n");
+    house.check("SET other v", "+OK\r\n");
+    house.save();
+    house.evict("other").unwrap();
+    house.check("WATCH k other", "+OK\r\n");
+    house.evict("other").unwrap();
+    house.check("EXEC", "-ERR EXEC without MULTI\r\n");
 }

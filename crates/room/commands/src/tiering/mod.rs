@@ -2,6 +2,8 @@
 
 pub(crate) mod commands;
 #[cfg(test)]
+mod databases;
+#[cfg(test)]
 mod defects;
 #[cfg(test)]
 mod fields;

@@ -5,6 +5,7 @@ use nagaya_connections::cold_query::{ColdAnswer, ColdQuery};
 use nagaya_exec::cold_ask::ask;
 use nagaya_exec::ctx::Ctx;
 use nagaya_exec::scripts::traits::busy_error;
+use nagaya_keyspace::databases::{split_name, tag_name};
 use nagaya_keyspace::hash_tag::hash_tag;
 use nagaya_keyspace::residency::survey;
 use nagaya_keyspace::residency::{TagFigures, TagOrder, WalkPlace};
@@ -46,7 +47,7 @@ pub(super) fn tags(ctx: &mut Ctx<'_, '_>) -> Reply {
     if options.cursor.is_some() {
         return Err(CommandError::Syntax);
     }
-    let server = ctx.server();
+    let (server, space) = (ctx.server(), ctx.db.space());
     let mut rows = Vec::new();
     if order == TagOrder::Biggest && ctx.db.tiering.is_some() {
         let (known, after) = server.keyspace.tag_statistics.next_page();
@@ -59,7 +60,7 @@ pub(super) fn tags(ctx: &mut Ctx<'_, '_>) -> Reply {
             Some(_) => return Err(another_question()),
         }
     }
-    let mut figures = told(ctx, server.keyspace.top_tags(order, options.limit))?;
+    let mut figures = told(ctx, server.keyspace.top_tags(space, order, options.limit))?;
     for row in still_there(ctx, rows) {
         if figures.iter().all(|found| found.tag != row.tag) {
             figures.extend(told(ctx, server.keyspace.figures_or(&row))?);
@@ -73,7 +74,9 @@ pub(super) fn tags(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// Lists tags in the order of their names. Those that are too new for the cold tier come on the first page.
 fn with_prefix(ctx: &mut Ctx<'_, '_>, prefix: Vec<u8>, options: &Options<'_>) -> Reply {
+    let space = ctx.db.space();
     let query = ColdQuery::Tags {
+        space,
         prefix: prefix.clone(),
         after: options.cursor.map(<[u8]>::to_vec),
         limit: options.limit,
@@ -85,13 +88,18 @@ fn with_prefix(ctx: &mut Ctx<'_, '_>, prefix: Vec<u8>, options: &Options<'_>) ->
     };
     let server = ctx.server();
     let mut figures = match options.cursor {
-        None => told(ctx, server.keyspace.new_tags(&prefix, options.limit.div_ceil(2)))?,
+        None => told(
+            ctx,
+            server
+                .keyspace
+                .new_tags(space, &prefix, options.limit.div_ceil(2)),
+        )?,
         Some(_) => Vec::new(),
     };
     let is_full = rows.len() >= options.limit;
     let fits = options.limit - figures.len();
     let cursor = match rows.get(..fits).unwrap_or(&rows).last() {
-        Some(last) if is_full || rows.len() > fits => Some(last.tag.clone()),
+        Some(last) if is_full || rows.len() > fits => Some(split_name(&last.tag).1.to_vec()),
         _ => None,
     };
     let rows: Vec<TagRow> = rows.into_iter().take(fits).collect();
@@ -108,21 +116,25 @@ fn with_prefix(ctx: &mut Ctx<'_, '_>, prefix: Vec<u8>, options: &Options<'_>) ->
 /// Walks through the keys, in no order. A tag whose keys are met in two calls is shown by both.
 fn with_prefix_in_memory(ctx: &mut Ctx<'_, '_>, prefix: &[u8], options: &Options<'_>) -> Reply {
     let server = ctx.server();
+    let start = WalkPlace {
+        space: ctx.db.space(),
+        ..WalkPlace::default()
+    };
     let mut place = match options.cursor {
-        None => WalkPlace::default(),
-        Some(cursor) => parse_place(cursor).ok_or_else(|| CommandError::err("invalid cursor"))?,
+        None => start,
+        Some(cursor) => parse_place(start, cursor).ok_or_else(|| CommandError::err("invalid cursor"))?,
     };
     let mut found: Vec<Vec<u8>> = Vec::new();
     let mut met = 0;
     let is_over = loop {
-        let walked = server.keyspace.walk_some(&mut place, |entry| {
+        let walked = server.keyspace.walk_some(&mut place, |_, entry| {
             let tag = hash_tag(nagaya_store::table::Keyed::key(entry));
             if tag.starts_with(prefix) && !found.iter().any(|known| known == tag) {
                 found.push(tag.to_vec());
             }
         });
         met += told(ctx, walked)?.max(1);
-        if place == WalkPlace::default() {
+        if (place.shard, place.cursor) == (0, 0) {
             break true;
         }
         if found.len() >= options.limit || met >= KEYS_PER_CALL {
@@ -131,7 +143,8 @@ fn with_prefix_in_memory(ctx: &mut Ctx<'_, '_>, prefix: &[u8], options: &Options
     };
     let mut figures = Vec::new();
     for tag in &found {
-        figures.extend(told(ctx, server.keyspace.tag_in_memory(tag))?);
+        let name = tag_name(start.space, tag);
+        figures.extend(told(ctx, server.keyspace.tag_in_memory(&name))?);
     }
     figures.sort_by(|a, b| a.tag.cmp(&b.tag));
     let cursor = (!is_over).then(|| format!("{}:{}", place.shard, place.cursor).into_bytes());
@@ -139,9 +152,10 @@ fn with_prefix_in_memory(ctx: &mut Ctx<'_, '_>, prefix: &[u8], options: &Options
     Ok(())
 }
 
-fn parse_place(cursor: &[u8]) -> Option<WalkPlace> {
+fn parse_place(start: WalkPlace, cursor: &[u8]) -> Option<WalkPlace> {
     let (shard, cursor) = std::str::from_utf8(cursor).ok()?.split_once(':')?;
     Some(WalkPlace {
+        space: start.space,
         shard: shard.parse().ok()?,
         cursor: cursor.parse().ok()?,
     })
@@ -169,10 +183,15 @@ fn options<'c>(ctx: &Ctx<'c, '_>, from: usize) -> Result<Options<'c>, CommandErr
     Ok(options)
 }
 
-/// Leaves out what was there before a FLUSHALL that the cold tier has not followed yet.
+/// Leaves out tags of other databases, and what was there before a FLUSHALL that the cold tier has not followed yet.
 fn still_there(ctx: &Ctx<'_, '_>, rows: Vec<TagRow>) -> Vec<TagRow> {
-    let is_void = |row: &TagRow| ctx.db.tiering.is_some_and(|tiering| tiering.is_void(row.saved));
-    rows.into_iter().filter(|row| !is_void(row)).collect()
+    let space = ctx.db.space();
+    let is_void = |row: &TagRow| {
+        let tiering = ctx.db.tiering;
+        tiering.is_some_and(|tiering| tiering.is_void(space, row.saved))
+    };
+    let is_there = |row: &TagRow| split_name(&row.tag).0 == space && !is_void(row);
+    rows.into_iter().filter(is_there).collect()
 }
 
 fn told<T>(ctx: &Ctx<'_, '_>, result: Result<T, Busy>) -> Result<T, CommandError> {
@@ -200,7 +219,7 @@ fn show(ctx: &mut Ctx<'_, '_>, cursor: Option<&[u8]>, figures: &[TagFigures]) {
     for one in figures {
         out.map(6);
         out.bulk(b"tag");
-        out.bulk(&one.tag);
+        out.bulk(split_name(&one.tag).1);
         out.bulk(b"keys");
         out.int(one.keys as i64);
         out.bulk(b"bytes");

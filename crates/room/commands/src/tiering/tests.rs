@@ -56,8 +56,10 @@ impl House {
     pub(super) fn save(&self) -> usize {
         let server = &self.session.engine.server;
         let mut keys = 0;
-        for shard in 0..server.keyspace.shards.count() {
-            let taken = self.take(shard);
+        let shards = server.keyspace.shards.count();
+        let spaces = server.keyspace.databases.spaces();
+        for (shard, space) in spaces.flat_map(|space| (0..shards).map(move |shard| (shard, space))) {
+            let taken = self.take_of(shard, space);
             let tags: Vec<&[u8]> = taken.snapshots.iter().map(|one| one.tag.as_slice()).collect();
             self.cold.ensure(&tags).unwrap();
             self.cold.commit(&taken.snapshots, 0).unwrap();
@@ -68,13 +70,17 @@ impl House {
     }
 
     pub(super) fn take(&self, shard: usize) -> Taken {
+        self.take_of(shard, 0)
+    }
+
+    fn take_of(&self, shard: usize, space: usize) -> Taken {
         let server = &self.session.engine.server;
-        let (names, _) = server.keyspace.take_changed(shard);
+        let (names, _) = server.keyspace.take_changed(shard, space);
         let mut taken = Taken::default();
         assert!(
             server
                 .keyspace
-                .snapshot(shard, &mut names.iter(), usize::MAX, &mut taken)
+                .snapshot((shard, space), &mut names.iter(), usize::MAX, &mut taken)
         );
         taken
     }
@@ -406,8 +412,7 @@ fn flushall_empties_the_cold_tier_for_everybody() {
     house.save();
     house.evict("c").unwrap();
     house.check("EXISTS a b c", ":1\r\n");
-    house.cold.wipe(pending).unwrap();
-    house.tiering().flush_done(pending);
+    house.tiering().wipe(&pending).unwrap();
     assert_eq!(house.tiering().flush_pending(), None);
     assert_eq!(house.cold.totals().unwrap().tags, 1);
 }

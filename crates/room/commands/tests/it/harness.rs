@@ -74,6 +74,12 @@ impl Pair {
         pair
     }
 
+    /// Says what comes before the report of a difference.
+    #[allow(dead_code, reason = "each family uses its own")]
+    pub fn note(&mut self, context: String) {
+        self.context = context;
+    }
+
     /// Runs a request on both sides and returns our reply and theirs.
     pub fn run(&mut self, args: &[&[u8]]) -> (Vec<u8>, Vec<u8>) {
         let shown: Vec<String> = args.iter().map(|arg| arg.escape_ascii().to_string()).collect();

@@ -12,6 +12,7 @@ mod harness;
 mod diff_acl;
 mod diff_bitmap;
 mod diff_command;
+mod diff_databases;
 mod diff_geo;
 mod diff_hash;
 mod diff_hll;

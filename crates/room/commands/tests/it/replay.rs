@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nagaya_commands::testing::TestSession;
+use nagaya_exec::replay::EffectOn;
+use nagaya_keyspace::databases::{split_name, tag_name};
 use nagaya_keyspace::effects::EffectBuf;
 use nagaya_keyspace::hash_tag::hash_tag;
 use nagaya_store::limits::EncodingLimits;
@@ -23,6 +25,7 @@ pub(crate) type Contents = BTreeMap<Vec<u8>, (Option<i64>, Vec<u8>)>;
 
 /// What requests are drawn from. For a while most come from one of these, so that its values grow.
 pub(crate) const FAMILIES: &[fn(&mut Rng) -> Request] = &[
+    databases,
     diff_string::request,
     diff_bitmap::request,
     diff_hll::request,
@@ -246,6 +249,33 @@ fn expiring(rng: &mut Rng) -> Request {
     })
 }
 
+/// Requests that move between databases.
+fn databases(rng: &mut Rng) -> Request {
+    let families = [STRINGS, LISTS, SETS, ZSETS, HASHES];
+    let all: Vec<&str> = families.concat();
+    let (key, other) = (pick(rng, &all), pick(rng, &all));
+    let (database, second) = (rng.below(4), rng.below(4));
+    words(&match rng.below(12) {
+        0 | 1 => format!("SELECT {database}"),
+        2 | 3 => format!("MOVE {key} {database}"),
+        4 => format!("COPY {key} {other} DB {database}"),
+        5 => format!("COPY {key} {key} DB {database} REPLACE"),
+        6 if rng.below(4) == 0 => format!("SWAPDB {database} {second}"),
+        7 if rng.below(12) == 0 => "FLUSHDB".to_owned(),
+        8 => format!("WATCH {key}"),
+        9 => "MULTI".to_owned(),
+        10 => return script(rng, SELECTING, &[key, other]),
+        _ => "EXEC".to_owned(),
+    })
+}
+
+/// Scripts that select a database, which does not outlast them.
+const SELECTING: &[&str] = &[
+    "redis.call('select', 2) redis.call('set', KEYS[1], 'x') return redis.call('dbsize') >= 1",
+    "redis.call('move', KEYS[1], 3) redis.call('select', 3) return redis.call('type', KEYS[1])",
+    "redis.call('set', KEYS[2], 'y') redis.call('select', 1) return redis.call('copy', KEYS[2], KEYS[1], 'DB', 0)",
+];
+
 /// Requests over keys of any type, rare ones, and those that hold others.
 fn any_type(rng: &mut Rng) -> Request {
     let families = [STRINGS, LISTS, SETS, ZSETS, HASHES];
@@ -301,6 +331,12 @@ pub(crate) fn fresh() -> TestSession {
     session
 }
 
+/// Returns the name of the tag of a key, given as contents have it.
+pub(crate) fn tag_of(key: &[u8]) -> Vec<u8> {
+    let (space, key) = split_name(key);
+    tag_name(space, hash_tag(key)).into_owned()
+}
+
 /// Replays all records on a new engine, long after, and compares at every moment. Tags with a cut start
 /// from what they held after so many records: their effects before it are skipped.
 fn replayed(source: &Source, cuts: &BTreeMap<Vec<u8>, usize>, context: &str) -> TestSession {
@@ -308,14 +344,16 @@ fn replayed(source: &Source, cuts: &BTreeMap<Vec<u8>, usize>, context: &str) -> 
     session.advance_ms(86_400_000);
     for at in 0..=source.records.len() {
         for (moment, contents) in source.moments.iter().filter(|(moment, _)| *moment == at) {
-            let cut_here = |key: &[u8]| cuts.get(hash_tag(key)) == Some(moment);
+            let cut_here = |key: &[u8]| cuts.get(&tag_of(key)) == Some(moment);
             let mut buf = EffectBuf::default();
             for (key, (expiry, dump)) in contents.iter().filter(|(key, _)| cut_here(key)) {
                 let expiry = expiry.unwrap_or(0).to_string();
+                let (space, key) = split_name(key);
+                buf.push(&[b"SELECT", space.to_string().as_bytes()]);
                 buf.push(&[b"RESTORE", key, expiry.as_bytes(), dump, b"REPLACE", b"ABSTTL"]);
             }
             session.replay(buf.as_bytes(), |_| true).unwrap();
-            let begun = |key: &[u8]| cuts.get(hash_tag(key)).is_none_or(|cut| *cut <= at);
+            let begun = |key: &[u8]| cuts.get(&tag_of(key)).is_none_or(|cut| *cut <= at);
             compare(
                 contents,
                 &session.contents(),
@@ -327,7 +365,10 @@ fn replayed(source: &Source, cuts: &BTreeMap<Vec<u8>, usize>, context: &str) -> 
         let Some(record) = source.records.get(at) else {
             break;
         };
-        let wanted = |tag: Option<&[u8]>| tag.is_none_or(|tag| cuts.get(tag).is_none_or(|cut| *cut <= at));
+        let wanted = |on: EffectOn<'_>| match on {
+            EffectOn::Tag(tag) => cuts.get(tag).is_none_or(|cut| *cut <= at),
+            EffectOn::Databases | EffectOn::Everything => true,
+        };
         if let Err(error) = session.replay(record, wanted) {
             panic!("{context}record {at}: {error}: {}", record.escape_ascii());
         }
@@ -381,7 +422,7 @@ pub(crate) fn compare(
         let show = |value: Option<&(Option<i64>, Vec<u8>)>| {
             value.map(|(expiry, dump)| (*expiry, canonical(dump).join(" ")))
         };
-        let needle = hash_tag(key);
+        let needle = hash_tag(split_name(key).1);
         let about = |(at, record): (usize, &Vec<u8>)| {
             let found = record.windows(needle.len()).any(|window| window == needle);
             found.then(|| format!("{at}: {}", record.escape_ascii()))
@@ -413,6 +454,8 @@ fn a_replayed_journal_gives_the_data_back() {
     let list: &[&[u8]] = &[b"FUNCTION", b"LIST", b"WITHCODE"];
     let mut client = source.clients[0].another();
     assert_eq!(client.run(list), replayed.run(list), "NAGAYA_SEED={seed}");
+    let spaces = |session: &TestSession| session.engine.server.keyspace.databases.in_order();
+    assert_eq!(spaces(&client), spaces(&replayed), "NAGAYA_SEED={seed}");
 }
 
 #[test]
@@ -421,7 +464,7 @@ fn each_tag_may_start_from_a_later_copy() {
     let mut rng = Rng::seeded(seed);
     let source = Source::run(&mut rng, steps());
     let keys = source.moments.iter().flat_map(|(_, contents)| contents.keys());
-    let tags: BTreeSet<Vec<u8>> = keys.map(|key| hash_tag(key).to_vec()).collect();
+    let tags: BTreeSet<Vec<u8>> = keys.map(|key| tag_of(key)).collect();
     for round in 0..4 {
         let cuts = tags.iter().filter_map(|tag| {
             let (moment, _) = &source.moments[rng.below(source.moments.len())];

@@ -8,16 +8,16 @@ use std::sync::mpsc::{Receiver, channel};
 
 use nagaya_commands::testing::TestSession;
 use nagaya_connections::client::Message;
-use nagaya_keyspace::hash_tag::hash_tag;
-use nagaya_keyspace::residency::{ColdRequest, Taken, Tiering};
+use nagaya_keyspace::databases::split_name;
+use nagaya_keyspace::residency::{ColdRequest, Flush, Taken, Tiering};
 use nagaya_resp::{Frame, parse_frame};
 use nagaya_store::rng::Rng;
-use nagaya_tiering::cold::{ColdTier, Snapshot, Version};
+use nagaya_tiering::cold::{ColdTier, Snapshot};
 use nagaya_tiering::reference::MemoryCold;
 
 use crate::diff_list;
 use crate::harness::{seed, words};
-use crate::replay::{Contents, FAMILIES, Request, compare, fresh};
+use crate::replay::{Contents, FAMILIES, Request, compare, fresh, tag_of};
 
 const CLIENTS: usize = 4;
 
@@ -62,8 +62,8 @@ struct Tiered {
     orders: Receiver<ColdRequest>,
     /// Snapshots on their way, by shard.
     on_the_way: Vec<(usize, Vec<Snapshot>)>,
-    /// Up to which version the cold tier was emptied.
-    wiped: Version,
+    /// What the cold tier was told to forget.
+    wiped: Vec<Flush>,
     evicted: usize,
 }
 
@@ -83,7 +83,7 @@ impl Tiered {
             cold,
             orders,
             on_the_way: Vec::new(),
-            wiped: Version::default(),
+            wiped: Vec::new(),
             evicted: 0,
         }
     }
@@ -95,17 +95,20 @@ impl Tiered {
     /// Takes what has changed in some shards, and settles some of what was taken.
     fn save_some(&mut self, rng: &mut Rng) {
         let shards = self.clients[0].engine.server.keyspace.shards.count();
+        let spaces = self.clients[0].engine.server.keyspace.databases.spaces();
         for shard in 0..shards {
             // A shard's snapshots go one after the other.
             if rng.below(2) == 0 && !self.on_the_way.iter().any(|(other, _)| *other == shard) {
                 let server = &self.clients[0].engine.server;
-                let (names, _) = server.keyspace.take_changed(shard);
                 let mut taken = Taken::default();
-                assert!(
-                    server
+                for space in spaces.clone() {
+                    let (names, _) = server.keyspace.take_changed(shard, space);
+                    let part = (shard, space);
+                    let is_all = server
                         .keyspace
-                        .snapshot(shard, &mut names.iter(), usize::MAX, &mut taken)
-                );
+                        .snapshot(part, &mut names.iter(), usize::MAX, &mut taken);
+                    assert!(is_all);
+                }
                 self.on_the_way.push((shard, taken.snapshots));
             }
         }
@@ -120,12 +123,12 @@ impl Tiered {
 
     fn settle(&mut self, shard: usize, mut snapshots: Vec<Snapshot>, works: bool) {
         let server = &self.clients[0].engine.server;
-        if let Some(up_to) = self.tiering().flush_pending() {
-            self.cold.wipe(up_to).unwrap();
-            self.tiering().flush_done(up_to);
-            self.wiped = up_to;
+        while let Some(flush) = self.tiering().flush_pending() {
+            self.tiering().wipe(&flush).unwrap();
+            self.wiped.push(flush);
         }
-        snapshots.retain(|snapshot| snapshot.version > self.wiped);
+        let is_gone = |flush: &Flush, one: &Snapshot| flush.covers(split_name(&one.tag).0, one.version);
+        snapshots.retain(|one| !self.wiped.iter().any(|flush| is_gone(flush, one)));
         if !works {
             return server.keyspace.not_saved(shard, &snapshots);
         }
@@ -137,14 +140,14 @@ impl Tiered {
 
     fn evict_some(&mut self, rng: &mut Rng) {
         let keys = self.clients[0].contents();
-        let tags: BTreeSet<&[u8]> = keys.keys().map(|key| hash_tag(key)).collect();
+        let tags: BTreeSet<Vec<u8>> = keys.keys().map(|key| tag_of(key)).collect();
         let server = &self.clients[0].engine.server;
         for tag in tags {
             if rng.below(3) > 0 {
                 // In all shards but one there is nothing of it.
                 let shards = 0..server.keyspace.shards.count();
                 self.evicted += shards
-                    .filter_map(|shard| server.keyspace.evict(shard, tag).ok())
+                    .filter_map(|shard| server.keyspace.evict(shard, &tag).ok())
                     .sum::<usize>();
             }
         }
@@ -195,11 +198,14 @@ impl Tiered {
             let page = self.cold.keys_after(after, 100).unwrap();
             let Some(end) = page.last() else { break };
             last = Some((end.tag.clone(), end.key.clone()));
-            names.extend(page.into_iter().map(|row| row.key));
+            names.extend(page.into_iter().map(|row| (split_name(&row.tag).0, row.key)));
         }
         // One that neither is blocked nor has a transaction open.
         self.clients[0] = self.clients[0].another();
-        for key in names {
+        for (space, key) in names {
+            let databases = &self.clients[0].engine.server.keyspace.databases;
+            let database = databases.database_of(space).to_string();
+            self.clients[0].run(&[b"SELECT", database.as_bytes()]);
             while self.clients[0].try_run(&[b"EXISTS", &key]).is_none() {
                 self.go_on(0);
             }

@@ -1,6 +1,7 @@
 //! The cold tier and the write-ahead log behind the engine: opening them,
 //! recovery after a crash, and the threads that serve them.
 
+mod databases;
 mod functions;
 mod grounded_files;
 mod journal;
@@ -23,6 +24,7 @@ use nagaya_process::Ground;
 use nagaya_tiering::cold::{ColdError, ColdTier};
 use nagaya_wal::{Files, Log, LogError, Options, OsFiles, Position, SyncMode};
 
+pub use databases::saved_databases;
 pub use recovery::{RecoveryError, checkpoint};
 
 use crate::config::{Fsync, RoomConfig};
@@ -153,6 +155,12 @@ impl Persistence {
         let mut tiering = Tiering::new(Arc::clone(&cold), log_end, loads, totals, save_soon);
         tiering.pinned = config.pinned_prefixes();
         tiering.require_hash_tag = config.require_hash_tag;
+        let count = shared.server.keyspace.databases.count();
+        let keys = databases::keys_of_spaces(&*cold, totals.keys, count).map_err(cold_error)?;
+        tiering.set_cold_keys(&keys);
+        (1..count)
+            .filter(|space| keys[*space] > 0)
+            .for_each(|space| shared.server.keyspace.databases.note_used(space));
         tiering.reached(checkpoint, shared.server.clock.unix_us() / 1000);
         if shared.server.keyspace.tiering.set(tiering).is_err() {
             unreachable!("an engine starts once");

@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nagaya_exec::executor::Executor;
-use nagaya_exec::replay::ReplayError;
+use nagaya_exec::replay::{EffectOn, ReplayError};
 use nagaya_exec::server::Server;
 use nagaya_keyspace::effects::EffectBuf;
 use nagaya_tiering::cold::{ColdError, ColdTier};
 use nagaya_wal::{OpenError, Recovery};
 
-use super::functions;
 use super::saver::{CHECKPOINT, RoundError, Saver};
+use super::{databases, functions};
 
 /// The interval of progress messages in the log.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -38,6 +38,8 @@ pub enum RecoveryError {
         #[source]
         source: ReplayError,
     },
+    #[error("database {database} has keys, and `room.databases` is {count}: set it to what it was, or more")]
+    TooFewDatabases { database: usize, count: usize },
     #[error("memory ran out while the write-ahead log was replayed, and saving failed")]
     Save(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -63,9 +65,11 @@ pub(crate) fn replay(
     let stats = Executor::new_stats(server);
     let mut core = Executor::new(server, &stats);
     restore_functions(&mut core, &*tiering.cold)?;
+    let swapped = databases::restore(&server.keyspace.databases, &*tiering.cold)?;
     let mut replay = Replay {
         server,
         saved: HashMap::default(),
+        swapped,
         failure: None,
     };
     let mut done = Replayed::default();
@@ -76,7 +80,7 @@ pub(crate) fn replay(
         let Some((end, record)) = recovery.next_record()? else {
             break;
         };
-        let applied = core.apply_effects(record, &mut |tag| replay.wants(tag, end.0));
+        let applied = core.apply_effects(record, &mut |on| replay.wants(on, end.0));
         if let Some(error) = replay.failure.take() {
             return Err(error.into());
         }
@@ -94,10 +98,12 @@ pub(crate) fn replay(
                 });
             }
         };
-        if let Some(up_to) = tiering.flush_pending() {
-            tiering.cold.wipe(up_to)?;
-            tiering.flush_done(up_to);
-            tiering.wiped_to(tiering.cold.totals()?);
+        while let Some(flush) = tiering.flush_pending() {
+            tiering.wipe(&flush)?;
+            let totals = tiering.cold.totals()?;
+            let keys =
+                databases::keys_of_spaces(&*tiering.cold, totals.keys, server.keyspace.databases.count())?;
+            tiering.wiped_to(&flush, totals, &keys);
         }
         position.store(end.0, Ordering::Release);
         done.records += 1;
@@ -130,14 +136,19 @@ struct Replay<'s> {
     server: &'s Server,
     /// The log positions of the cold copies of tags in memory.
     saved: HashMap<Box<[u8]>, u64, ahash::RandomState>,
+    /// The log position up to which the databases have exchanged their spaces already.
+    swapped: u64,
     failure: Option<ColdError>,
 }
 
 impl Replay<'_> {
     /// Returns whether an effect has to be applied, and makes its tag resident if so.
-    fn wants(&mut self, tag: Option<&[u8]>, end: u64) -> bool {
-        // FLUSHALL and functions: applying them twice is harmless.
-        let Some(tag) = tag else { return true };
+    fn wants(&mut self, on: EffectOn<'_>, end: u64) -> bool {
+        let tag = match on {
+            EffectOn::Tag(tag) => tag,
+            EffectOn::Databases => return self.swapped < end,
+            EffectOn::Everything => return true,
+        };
         if let Some(saved) = self.saved.get(tag) {
             return *saved < end;
         }

@@ -13,8 +13,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nagaya_keyspace::databases::split_name;
 use nagaya_keyspace::effects::JournalError;
-use nagaya_keyspace::residency::{GENERATION, Taken, Tiering};
+use nagaya_keyspace::residency::{GENERATION, Taken, Tiering, WalkPlace};
 use nagaya_process::{Ground, Lost};
 use nagaya_tiering::cold::{ColdError, Committed, Snapshot, Version};
 use nagaya_wal::{Log, Position};
@@ -63,12 +64,13 @@ pub(crate) struct Saver {
     signal: Arc<Signal>,
     ground: Ground,
     rules: Rules,
-    /// Where the search for idle tags continues: shard and cursor.
-    idle_at: (usize, u64),
+    /// Where the search for idle tags continues.
+    idle_at: WalkPlace,
     purged_at_ms: i64,
     /// Where the search for empty tags continues.
     empty_from: u64,
     functions: super::functions::SavedFunctions,
+    databases: super::databases::SavedDatabases,
     slack: Mutex<SlackGauge>,
     /// When free memory was last given back, and whether there was work since.
     gave_back_at_ms: i64,
@@ -103,10 +105,11 @@ impl Saver {
             signal,
             ground,
             rules,
-            idle_at: (0, 0),
+            idle_at: WalkPlace::default(),
             purged_at_ms: 0,
             empty_from: 0,
             functions: super::functions::SavedFunctions::default(),
+            databases: super::databases::SavedDatabases::default(),
             slack: Mutex::default(),
             gave_back_at_ms: 0,
             may_give_back: true,
@@ -178,18 +181,23 @@ impl Saver {
             .functions
             .save(server, tiering, end)
             .map_err(RoundError::from);
+        result = result.and(self.databases.save(server, tiering, &self.log));
         let mut batch = Batch::new();
         let mut bytes = 0;
         let commit_bytes = commit_bytes(server.config().maxmemory);
-        for shard in 0..server.keyspace.shards.count() {
-            let (names, since_ms) = server.keyspace.take_changed(shard);
+        let shards = server.keyspace.shards.count();
+        let spaces = server.keyspace.databases.spaces();
+        let parts = spaces.flat_map(|space| (0..shards).map(move |shard| (shard, space)));
+        for (shard, space) in parts {
+            let (names, since_ms) = server.keyspace.take_changed(shard, space);
             since_ms.inspect(|since_ms| tiering.note_saving_since(*since_ms));
             let mut names = names.iter();
             loop {
                 let mut taken = Taken::default();
-                let done = server
-                    .keyspace
-                    .snapshot(shard, &mut names, commit_bytes - bytes, &mut taken);
+                let done =
+                    server
+                        .keyspace
+                        .snapshot((shard, space), &mut names, commit_bytes - bytes, &mut taken);
                 bytes += taken.bytes;
                 batch.push((shard, taken));
                 server.keyspace.memory.note_saving(bytes);
@@ -225,16 +233,16 @@ impl Saver {
     /// Commits snapshots of several shards together.
     fn commit(&self, tiering: &Tiering, mut batch: Batch) -> Result<(), RoundError> {
         let server = &self.shared.server;
-        if let Some(up_to) = tiering.flush_pending() {
-            if let Err(error) = tiering.cold.wipe(up_to) {
+        while let Some(flush) = tiering.flush_pending() {
+            if let Err(error) = tiering.wipe(&flush) {
                 let taken = batch.iter();
                 taken.for_each(|(shard, taken)| server.keyspace.not_saved(*shard, &taken.snapshots));
                 return Err(error.into());
             }
-            tiering.flush_done(up_to);
-            // The snapshots were taken before a FLUSHALL, which has removed their keys.
+            // The snapshots were taken before a FLUSHALL or FLUSHDB, which has removed their keys.
+            let is_gone = |snapshot: &Snapshot| flush.covers(split_name(&snapshot.tag).0, snapshot.version);
             for (_, taken) in &mut batch {
-                taken.snapshots.retain(|snapshot| snapshot.version > up_to);
+                taken.snapshots.retain(|snapshot| !is_gone(snapshot));
             }
         }
         let mut shards = Vec::new();
@@ -330,17 +338,22 @@ impl Saver {
         let Ok(since_s) = u32::try_from(since_s) else {
             return;
         };
-        let (mut shard, mut cursor) = self.idle_at;
+        let mut at = self.idle_at;
         for _ in 0..STEPS {
-            cursor = server.keyspace.evict_idle(shard, cursor, since_s);
-            if cursor == 0 {
-                shard = (shard + 1) % server.keyspace.shards.count();
-                if shard == 0 {
+            let part = (at.shard, at.space);
+            at.cursor = server.keyspace.evict_idle(part, at.cursor, since_s);
+            if at.cursor != 0 {
+                continue;
+            }
+            at.shard = (at.shard + 1) % server.keyspace.shards.count();
+            if at.shard == 0 {
+                at.space = (at.space + 1) % server.keyspace.databases.spaces().len();
+                if at.space == 0 {
                     break;
                 }
             }
         }
-        self.idle_at = (shard, cursor);
+        self.idle_at = at;
     }
 
     /// Gives memory back that rounds have left behind.
@@ -380,10 +393,10 @@ impl Saver {
         let Some(tiering) = shared.server.keyspace.tiering.get() else {
             return Ok(0);
         };
-        let keys_before = tiering.cold.totals()?.keys;
-        let removed = tiering.cold.purge(expired_before_ms, now_ms, PURGE_ROWS)?;
-        let keys_after = tiering.cold.totals()?.keys;
-        tiering.note_purged(keys_before.saturating_sub(keys_after));
+        let tell = &mut |tag: &[u8], keys| tiering.note_purged(tag, keys);
+        let removed = tiering
+            .cold
+            .purge_telling(expired_before_ms, now_ms, PURGE_ROWS, tell)?;
         let checkpoint = Version {
             generation: GENERATION,
             snap: tiering.checkpoint(),

@@ -77,7 +77,7 @@ impl Walker<'_> {
             return;
         }
         match &asked.query {
-            ColdQuery::Matching(pattern) => self.walk.join((asked.number, client), pattern),
+            ColdQuery::Matching { space, pattern } => self.walk.join((asked.number, client), *space, pattern),
             _ => self.shared.server.keyspace.answer(&asked, &client),
         }
     }

@@ -11,6 +11,7 @@ mod bad_input;
 mod buffers;
 mod busy;
 mod churn;
+mod databases;
 mod eviction;
 mod harness;
 mod listeners;

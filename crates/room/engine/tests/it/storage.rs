@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use nagaya_engine::{Bound, Engine, Fsync, RoomConfig, Storage};
+use nagaya_engine::{Bound, Engine, Error, Fsync, RoomConfig, Storage};
 use nagaya_testkit::{Reply, RespClient, wait};
 use nagaya_tiering::cold::{
     Access, Claimed, ColdError, ColdTier, Committed, Finding, KeyRow, Loaded, Snapshot, Status, TagRow,
@@ -19,7 +19,7 @@ use crate::harness::{LIMIT, ask, client};
 
 /// A disk and a cold tier that outlive engines.
 pub(crate) struct Place {
-    disk: FaultyFiles,
+    pub(crate) disk: FaultyFiles,
     pub(crate) cold: Arc<Moody>,
 }
 
@@ -36,6 +36,10 @@ impl Place {
     }
 
     pub(crate) fn start_with(&self, change: impl FnOnce(&mut RoomConfig)) -> Engine {
+        self.try_start(change).unwrap()
+    }
+
+    pub(crate) fn try_start(&self, change: impl FnOnce(&mut RoomConfig)) -> Result<Engine, Error> {
         let mut config = RoomConfig {
             fsync: Fsync::Always,
             max_staleness: Duration::from_millis(100),
@@ -47,7 +51,7 @@ impl Place {
             files: self.disk.process(),
             ..Storage::new(self.cold.clone(), Path::new("/log").to_owned())
         };
-        Bound::bind(config).unwrap().start(Some(storage)).unwrap()
+        Bound::bind(config).unwrap().start(Some(storage))
     }
 
     /// Cuts the power under an engine.
@@ -60,7 +64,7 @@ impl Place {
     }
 
     /// Cuts the power under an engine and starts another one on what is left.
-    fn crash(&self, engine: Engine) -> Engine {
+    pub(crate) fn crash(&self, engine: Engine) -> Engine {
         self.cut(engine);
         self.start()
     }

@@ -30,6 +30,8 @@ pub(crate) struct ScriptHost<'h, 's> {
     run: RunInfo<'h>,
     started_us: u64,
     wrote: bool,
+    /// The database of the caller, which the script leaves as it was.
+    database: usize,
     /// The second way into the engine, once the script is slow.
     beside: Option<Box<Executor<'s>>>,
     pumped_us: u64,
@@ -59,6 +61,7 @@ impl<'h, 's> ScriptHost<'h, 's> {
         session.in_script = true;
         ScriptHost {
             started_us: executor.server.clock.steady_us(),
+            database: db.database(),
             executor,
             db,
             session,
@@ -198,6 +201,8 @@ impl Drop for ScriptHost<'_, '_> {
     fn drop(&mut self) {
         self.session.nesting -= 1;
         self.session.in_script = false;
+        self.session.set_database(self.database);
+        self.db.select(self.database);
         if self.beside.is_some() {
             self.executor.server.keyspace.shards.set_long_script(None);
             self.executor.server.scripts.set_slow(None);

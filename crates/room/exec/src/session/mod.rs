@@ -67,6 +67,15 @@ pub struct Session {
     pub journal_position: u64,
 }
 
+/// On whose behalf keys are worked on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// The client; 0 for none.
+    pub client_id: u64,
+    /// The database that it has selected.
+    pub database: usize,
+}
+
 /// Which replies a client gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replies {
@@ -83,7 +92,8 @@ pub enum Replies {
 pub struct Watch {
     /// Raised when one of the keys changes.
     pub changed: Arc<AtomicBool>,
-    pub keys: Vec<Vec<u8>>,
+    /// The keys with their databases.
+    pub keys: Vec<(usize, Vec<u8>)>,
     /// The shards of the keys.
     pub scope: LockScope,
 }
@@ -137,10 +147,31 @@ impl Session {
         }
     }
 
-    /// Returns the keys that the client watches.
-    pub fn watched_keys(&self) -> impl Iterator<Item = &[u8]> {
+    /// Returns the keys that the client watches, with their databases.
+    pub fn watched_keys(&self) -> impl Iterator<Item = (usize, &[u8])> {
         let keys = self.watch.as_ref().map(|watch| watch.keys.iter());
-        keys.into_iter().flatten().map(Vec::as_slice)
+        let keys = keys.into_iter().flatten();
+        keys.map(|(database, key)| (*database, key.as_slice()))
+    }
+
+    /// Returns the number of the selected database.
+    #[inline]
+    pub fn database(&self) -> usize {
+        self.shared.database.load(Ordering::Relaxed)
+    }
+
+    /// Selects another database for the commands to come.
+    pub fn set_database(&self, database: usize) {
+        self.shared.database.store(database, Ordering::Relaxed);
+    }
+
+    /// Returns on whose behalf the connection's commands work on keys.
+    #[inline]
+    pub fn caller(&self) -> Caller {
+        Caller {
+            client_id: self.id(),
+            database: self.database(),
+        }
     }
 
     /// Returns the connection's number.

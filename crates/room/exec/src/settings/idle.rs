@@ -52,7 +52,6 @@ pub(crate) static IDLE: &[Setting] = &[
         "I/O threads always read",
     )
     .fixed(),
-    harmless("databases", number(1, I32), "1", "there is one database").fixed(),
     // Logs, process and crash handling.
     harmless(
         "loglevel",

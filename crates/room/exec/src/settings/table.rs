@@ -1,5 +1,7 @@
 //! The settings that are in force, by subject. Those that are not are in `idle.rs`.
 
+use nagaya_keyspace::databases::DATABASES_MAX;
+
 use crate::settings::rows::{I32, I64, bytes, number, row, special};
 use crate::settings::special;
 use crate::settings::types::{Effect, Field, Kind, Place, Setting, Unit};
@@ -86,6 +88,7 @@ pub(crate) static IN_FORCE: &[Setting] = &[
         field!(limits.hll_sparse_max_bytes),
     )
     .on_redis(Effect::Harmless(BY_NODES)),
+    row("databases", number(1, DATABASES_MAX as i128), field!(databases)).fixed(),
     // Keys that come and go.
     special("notify-keyspace-events", special::get_notify, special::set_notify),
     row(

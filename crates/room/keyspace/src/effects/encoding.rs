@@ -6,6 +6,10 @@
 /// The word before an effect that needs to know when it happened; Unix milliseconds and the command follow.
 pub const AT: &[u8] = b"AT";
 
+/// The word before the number of the space that the effects behind it, up to the end of the record, are about.
+/// Those at its beginning are about space 0.
+pub const SELECT: &[u8] = b"SELECT";
+
 /// The bytes are not a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("record is cut short or malformed at byte {at}")]

@@ -12,6 +12,9 @@
 //!   computed from other keys is told as it came out ([`Db::effect_state`]);
 //! - a command that needs the time to be exact (a consumer's last sign of life)
 //!   carries it: `AT 1700000000000 XCLAIM ...`, see [`AT`];
+//! - effects on keys of another database than 0 come behind a `SELECT` with the
+//!   number of its *space* (see [`databases`](crate::databases)), so that records
+//!   from before a SWAPDB keep their meaning; SWAPDB itself names databases;
 //! - keys that expire or are evicted go by `DEL`, and fields that expire by
 //!   `HDEL`, before the effects of the command that met them, so that replay
 //!   needs no clock.
@@ -27,6 +30,6 @@ pub mod encoding;
 pub mod journal;
 pub mod record;
 
-pub use encoding::{AT, Corrupt, Effect, EffectBuf, Reader};
+pub use encoding::{AT, Corrupt, Effect, EffectBuf, Reader, SELECT};
 pub use journal::{Journal, JournalError, SyncWhen};
 pub use record::{Effects, same_tag};

@@ -4,7 +4,7 @@ use nagaya_resp::Args;
 use nagaya_store::rdb;
 
 use crate::db::Db;
-use crate::effects::encoding::{AT, EffectBuf};
+use crate::effects::encoding::{AT, EffectBuf, SELECT};
 use crate::hash_tag::hash_tag;
 
 /// The effects of the commands that run on a [`Db`].
@@ -15,6 +15,8 @@ pub struct Effects {
     told: bool,
     /// How many of the database's changes are covered by effects.
     seen: u64,
+    /// The space that the latest effect is about; 0 before the first.
+    space: usize,
     buf: EffectBuf,
 }
 
@@ -27,6 +29,22 @@ impl Effects {
             buf,
             ..Effects::default()
         }
+    }
+
+    /// Adds an effect on a space.
+    #[inline]
+    fn push<'a>(&mut self, space: usize, count: usize, args: impl Iterator<Item = &'a [u8]>) {
+        if space != self.space {
+            self.enter(space);
+        }
+        self.buf.push_iter(count, args);
+    }
+
+    #[cold]
+    fn enter(&mut self, space: usize) {
+        self.space = space;
+        self.buf
+            .push(&[SELECT, itoa::Buffer::new().format(space).as_bytes()]);
     }
 
     /// Returns the record.
@@ -54,7 +72,8 @@ impl Db<'_> {
     pub fn effect_iter<'a>(&mut self, count: usize, args: impl Iterator<Item = &'a [u8]>) {
         if self.effects.on {
             self.effects.told = true;
-            self.effects.buf.push_iter(count, args);
+            let space = self.space();
+            self.effects.push(space, count, args);
         }
     }
 
@@ -93,7 +112,8 @@ impl Db<'_> {
     #[inline]
     pub fn record_removal(&mut self, key: &[u8]) {
         if self.effects.on {
-            self.effects.buf.push(&[b"DEL", key]);
+            let space = self.space();
+            self.effects.push(space, 2, [&b"DEL"[..], key].into_iter());
         }
     }
 
@@ -102,7 +122,8 @@ impl Db<'_> {
         if self.effects.on {
             let words = [&b"HDEL"[..], key].into_iter();
             let words = words.chain(fields.iter().map(Vec::as_slice));
-            self.effects.buf.push_iter(fields.len() + 2, words);
+            let space = self.space();
+            self.effects.push(space, fields.len() + 2, words);
         }
     }
 
@@ -122,7 +143,8 @@ impl Db<'_> {
             return;
         }
         if self.dirty > self.effects.seen && !self.effects.told {
-            self.effects.buf.push_iter(args.len(), args.iter());
+            let space = self.space();
+            self.effects.push(space, args.len(), args.iter());
         }
         self.effects.seen = self.dirty;
         self.effects.told = false;

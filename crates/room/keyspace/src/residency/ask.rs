@@ -8,7 +8,9 @@ use nagaya_connections::client::{Client, Message};
 use nagaya_connections::cold_query::{ColdAnswer, ColdQuery, NumberedQuery};
 use nagaya_tiering::cold::{ColdError, ColdTier, KeyRow, TagRow};
 
+use crate::databases::{before_names_of, behind_names_of, split_name, tag_name};
 use crate::keyspace::Keyspace;
+use crate::residency::cursors::ColdPlace;
 use crate::residency::tiering::Tiering;
 
 /// Keys read from the cold tier at a time.
@@ -70,15 +72,22 @@ impl Keyspace {
 /// Asks the cold tier and waits for its answer.
 pub fn reply_to(cold: &dyn ColdTier, query: &ColdQuery) -> Result<ColdAnswer, ColdError> {
     Ok(match query {
-        ColdQuery::Page { after, limit } => {
-            let after = after.as_ref().map(|(tag, key)| (tag.as_slice(), key.as_slice()));
-            ColdAnswer::Keys(cold.keys_after(after, *limit)?)
+        ColdQuery::Page { space, after, limit } => {
+            ColdAnswer::Keys(keys_of_space(cold, *space, after.clone(), *limit)?)
         }
-        ColdQuery::Matching(pattern) => ColdAnswer::Keys(matching(cold, pattern)?),
+        ColdQuery::Matching { space, pattern } => ColdAnswer::Keys(matching(cold, *space, pattern)?),
         ColdQuery::Tag(tag) => ColdAnswer::Tag(cold.tag(tag)?),
-        ColdQuery::Tags { prefix, after, limit } => {
-            ColdAnswer::Tags(tags_with_prefix(cold, prefix, after.as_deref(), *limit)?)
-        }
+        ColdQuery::Tags {
+            space,
+            prefix,
+            after,
+            limit,
+        } => ColdAnswer::Tags(tags_with_prefix(
+            cold,
+            (*space, prefix),
+            after.as_deref(),
+            *limit,
+        )?),
         ColdQuery::Survey { known, after, limit } => {
             let known = known.iter().map(|tag| cold.tag(tag));
             let known: Vec<Option<TagRow>> = known.collect::<Result<_, _>>()?;
@@ -91,12 +100,41 @@ pub fn reply_to(cold: &dyn ColdTier, query: &ColdQuery) -> Result<ColdAnswer, Co
     })
 }
 
-fn matching(cold: &dyn ColdTier, pattern: &[u8]) -> Result<Vec<KeyRow>, ColdError> {
-    let mut found = Vec::new();
-    let mut last: Option<(Vec<u8>, Vec<u8>)> = None;
+/// Lists up to `limit` keys of a space after a place. Fewer mean that there are no more.
+fn keys_of_space(
+    cold: &dyn ColdTier,
+    space: usize,
+    after: Option<ColdPlace>,
+    limit: usize,
+) -> Result<Vec<KeyRow>, ColdError> {
+    let mut place = after.or_else(|| before_names_of(space).map(|name| (name, Vec::new())));
+    let mut found: Vec<KeyRow> = Vec::new();
     loop {
-        let after = last.as_ref().map(|(tag, key)| (tag.as_slice(), key.as_slice()));
-        let page = cold.keys_after(after, PAGE)?;
+        let from = place.as_ref().map(|(tag, key)| (tag.as_slice(), key.as_slice()));
+        let page = cold.keys_after(from, limit)?;
+        let Some(last) = page.last() else {
+            return Ok(found);
+        };
+        let (last_space, is_whole) = (split_name(&last.tag).0, page.len() >= limit);
+        place = Some(match last_space {
+            other if other != space && other > 0 => (behind_names_of(other), Vec::new()),
+            _ => (last.tag.clone(), last.key.clone()),
+        });
+        let is_behind = space > 0 && last.tag >= behind_names_of(space);
+        let own = page.into_iter().filter(|row| split_name(&row.tag).0 == space);
+        found.extend(own);
+        if found.len() >= limit || !is_whole || is_behind {
+            found.truncate(limit);
+            return Ok(found);
+        }
+    }
+}
+
+fn matching(cold: &dyn ColdTier, space: usize, pattern: &[u8]) -> Result<Vec<KeyRow>, ColdError> {
+    let mut found = Vec::new();
+    let mut last = None;
+    loop {
+        let page = keys_of_space(cold, space, last.take(), PAGE)?;
         let Some(end) = page.last() else {
             return Ok(found);
         };
@@ -109,14 +147,15 @@ fn matching(cold: &dyn ColdTier, pattern: &[u8]) -> Result<Vec<KeyRow>, ColdErro
 /// ones are skipped: what comes after all of them begins behind the tag and a zero byte.
 fn tags_with_prefix(
     cold: &dyn ColdTier,
-    prefix: &[u8],
+    (space, prefix): (usize, &[u8]),
     after: Option<&[u8]>,
     limit: usize,
 ) -> Result<Vec<TagRow>, ColdError> {
+    let prefix = &*tag_name(space, prefix);
     let behind = |tag: &[u8]| [tag, b"\0"].concat();
     let mut found = Vec::new();
     let mut place = match after {
-        Some(tag) => Some(behind(tag)),
+        Some(tag) => Some(behind(&tag_name(space, tag))),
         None => (!prefix.is_empty()).then(|| prefix.to_vec()),
     };
     loop {
@@ -125,11 +164,18 @@ fn tags_with_prefix(
         let Some(last) = page.last() else {
             return Ok(found);
         };
-        place = Some(behind(&last.tag));
+        place = Some(match split_name(&last.tag).0 {
+            other if other != space && other > 0 => behind_names_of(other),
+            _ => behind(&last.tag),
+        });
         page.dedup_by(|a, b| a.tag == b.tag);
         for key in page {
             if !key.tag.starts_with(prefix) {
                 return Ok(found);
+            }
+            // The names of other spaces lie between those of space 0.
+            if split_name(&key.tag).0 != space {
+                continue;
             }
             found.extend(cold.tag(&key.tag)?);
             if found.len() >= limit {

@@ -8,6 +8,7 @@ use nagaya_store::key_table::KeyTable;
 use nagaya_store::rng::with_thread_rng;
 use nagaya_store::table::Keyed;
 
+use crate::databases::split_name;
 use crate::db::Db;
 use crate::hash_tag::hash_tag;
 use crate::keyspace::{FREE_EFFORT_MAX, Keyspace};
@@ -15,7 +16,7 @@ use crate::reclaim::Reclaimable;
 use crate::residency::save::is_key_of;
 use crate::residency::shard::ShardResidency;
 use crate::residency::tiering::Tiering;
-use crate::shard::Shard;
+use crate::shard::{Shard, ShardSpaces};
 
 /// Keys looked at to find the coldest of them.
 const SAMPLE: usize = 16;
@@ -58,10 +59,16 @@ struct Candidate {
 }
 
 impl Keyspace {
-    /// Takes a tag out of memory; returns how many keys that were.
-    pub fn evict(&self, shard: usize, tag: &[u8]) -> Result<usize, EvictionBlocker> {
+    /// Takes a tag, given its name, out of memory; returns how many keys that were.
+    pub fn evict(&self, shard: usize, name: &[u8]) -> Result<usize, EvictionBlocker> {
         let tiering = self.tiering.get().ok_or(EvictionBlocker::NotResident)?;
-        evict_tag(&mut self.shards.lock_patiently(shard), tiering, self, tag)
+        let (space, tag) = split_name(name);
+        evict_tag(
+            &mut self.shards.lock_patiently(shard, space),
+            tiering,
+            self,
+            (space, tag),
+        )
     }
 
     /// Returns the cold tier when tags are moved there to free memory. A policy that removes keys does so as in
@@ -126,18 +133,20 @@ impl Keyspace {
     /// were, or nothing when none of them could go or a slow script holds the shard.
     fn evict_coldest(&self, shard: usize) -> Option<usize> {
         let tiering = self.tiering.get()?;
-        let mut shard = self.shards.lock_one(shard).ok()?;
-        let coldest = coldest(&shard, tiering, u32::MAX)?;
-        evict_tag(&mut shard, tiering, self, &coldest.tag).ok()
+        let mut spaces = self.shards.lock_all_spaces(shard).ok()?;
+        let space = random_space(&spaces)?;
+        let shard = spaces.space_mut(space);
+        let coldest = coldest(shard, tiering, u32::MAX)?;
+        evict_tag(shard, tiering, self, (space, &coldest.tag)).ok()
     }
 
-    /// Takes saved tags of a shard that have not been used since `idle_since_s` out of memory, among those
-    /// at `cursor`; returns where to go on.
-    pub fn evict_idle(&self, shard: usize, cursor: u64, idle_since_s: u32) -> u64 {
+    /// Takes saved tags of a shard of a space that have not been used since `idle_since_s` out of memory, among
+    /// those at `cursor`; returns where to go on.
+    pub fn evict_idle(&self, (shard, space): (usize, usize), cursor: u64, idle_since_s: u32) -> u64 {
         let Some(tiering) = self.tiering.get() else {
             return 0;
         };
-        let mut shard = self.shards.lock_patiently(shard);
+        let mut shard = self.shards.lock_patiently(shard, space);
         let mut idle = Vec::new();
         let next = shard.keys.scan(cursor, |entry| {
             if entry.stamp() < idle_since_s && !entry.has_flag(SyncFlags::UNSAVED.and(SyncFlags::SAVING)) {
@@ -146,7 +155,7 @@ impl Keyspace {
         });
         for tag in idle {
             if used_s(&shard, &tag) < idle_since_s {
-                evict_tag(&mut shard, tiering, self, &tag).ok();
+                evict_tag(&mut shard, tiering, self, (space, &tag)).ok();
             }
         }
         next
@@ -159,15 +168,19 @@ impl Keyspace {
     pub fn tags_in_memory(&self) -> Option<u64> {
         self.tiering.get()?;
         let counts = (0..self.shards.count()).map(|number| {
-            let shard = self.shards.lock_one(number).ok()?;
-            Some(shard.tiers.tags(shard.keys.len()) as u64)
+            let spaces = self.shards.lock_all_spaces(number).ok()?;
+            let tags = spaces
+                .every()
+                .map(|shard| shard.tiers.tags(shard.keys.len()) as u64);
+            Some(tags.sum::<u64>())
         });
         counts.sum()
     }
 
-    /// Returns what memory has of a tag. The caller holds no shard.
-    pub fn residency(&self, tag: &[u8]) -> Residency {
-        let shard = self.shards.lock_patiently(self.shards.shard_of_tag(tag));
+    /// Returns what memory has of a tag, given its name. The caller holds no shard.
+    pub fn residency(&self, name: &[u8]) -> Residency {
+        let (space, tag) = split_name(name);
+        let shard = self.shards.lock_patiently(self.shards.shard_of_tag(name), space);
         residency(&shard, tag)
     }
 }
@@ -202,6 +215,21 @@ pub(crate) fn residency(shard: &Shard, tag: &[u8]) -> Residency {
         found.saved &= !entry.has_flag(SyncFlags::UNSAVED.and(SyncFlags::SAVING));
     }
     found
+}
+
+/// Picks a space at random, each as often as it has keys in a shard; nothing when none has.
+fn random_space(spaces: &ShardSpaces) -> Option<usize> {
+    let keys = || spaces.every().map(|shard| shard.keys.len());
+    let total: usize = keys().sum();
+    let mut at = with_thread_rng(|rng| rng.below(total.max(1)));
+    let found = keys().position(|keys| match at.checked_sub(keys) {
+        Some(rest) => {
+            at = rest;
+            false
+        }
+        None => true,
+    });
+    found.filter(|_| total > 0)
 }
 
 /// Picks the saved tag that was not used for the longest time, among some random ones.
@@ -282,7 +310,7 @@ fn evict_tag(
     shard: &mut Shard,
     tiering: &Tiering,
     data: &Keyspace,
-    tag: &[u8],
+    (space, tag): (usize, &[u8]),
 ) -> Result<usize, EvictionBlocker> {
     can_go(shard, tiering, tag)?;
     let Shard { keys, tiers, .. } = shard;
@@ -304,7 +332,8 @@ fn evict_tag(
     }
     if removed > 0 {
         tiering.any_cold.store(true, Ordering::Release);
-        tiering.cold_keys.fetch_add(removed as i64, Ordering::Relaxed);
+        let cold = &tiering.spaces[space];
+        cold.keys.fetch_add(removed as i64, Ordering::Relaxed);
         tiering.counters.evicted_tags.fetch_add(1, Ordering::Relaxed);
         tiering
             .counters

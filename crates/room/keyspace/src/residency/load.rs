@@ -20,6 +20,7 @@ use nagaya_store::rdb;
 use nagaya_store::value::Value;
 use nagaya_tiering::cold::{ColdError, Loaded};
 
+use crate::databases::{split_name, tag_name};
 use crate::db::Db;
 use crate::hash_tag::hash_tag;
 use crate::keyspace::Keyspace;
@@ -51,14 +52,14 @@ impl Db<'_> {
             return true;
         }
         let own_key_is_there = tag.len() != key.len() && self.peek_expired(tag).is_some();
-        own_key_is_there || !tiering.may_be_cold(tag)
+        own_key_is_there || !tiering.may_be_cold(&tag_name(self.space(), tag))
     }
 
     /// Orders the load of a key's tag unless it is under way, and lets a client wait for it.
     pub fn order_load(&mut self, key: &[u8], client: Option<&Arc<Client>>) {
         let Some(tiering) = self.tiering else { return };
         let tag = hash_tag(key);
-        let shard = self.shard_of(key);
+        let (shard, space) = (self.shard_of(key), self.space());
         let tiers = self.tiers_mut(key);
         if !tiers.loading.contains_key(tag) {
             let token = tiering.next_token.fetch_add(1, Ordering::Relaxed);
@@ -67,7 +68,7 @@ impl Db<'_> {
                 waiters: Vec::new(),
             };
             tiers.loading.insert(tag.into(), loading);
-            let tag = tag.into();
+            let tag = tag_name(space, tag).into();
             // When the receiver is gone, the engine is ending and so are its clients.
             tiering
                 .loads
@@ -90,15 +91,15 @@ impl Db<'_> {
         let Some(tiering) = self.tiering else {
             return Ok(());
         };
-        let tag = hash_tag(key);
-        let loaded = tiering.cold.read(&[tag])?.pop().flatten();
-        let decoded = decode(tiering, loaded)?;
+        let (space, tag) = (self.space(), hash_tag(key));
+        let loaded = tiering.cold.read(&[&tag_name(space, tag)])?.pop().flatten();
+        let decoded = decode(tiering, space, loaded)?;
         let (now_ms, keeps_expired) = (self.now_ms(), self.replaying);
         let shard = self.shard_mut(key);
         if let Some(loading) = shard.tiers.loading.remove(tag) {
             go_on(loading.waiters, None);
         }
-        put_in(shard, tiering, tag, decoded, now_ms, keeps_expired);
+        put_in(shard, tiering, (space, tag), decoded, now_ms, keeps_expired);
         Ok(())
     }
 }
@@ -108,22 +109,23 @@ impl Keyspace {
     /// who wait for it go on.
     pub fn install(&self, order: &LoadOrder, read: Result<Option<Loaded>, ColdError>) {
         let Some(tiering) = self.tiering.get() else { return };
-        let decoded = read.and_then(|loaded| decode(tiering, loaded));
+        let (space, tag) = split_name(&order.tag);
+        let decoded = read.and_then(|loaded| decode(tiering, space, loaded));
         let now_ms = self.clock.unix_us() / 1000;
         let (waiters, error) = {
-            let mut shard = self.shards.lock_patiently(order.shard);
-            let ours = shard.tiers.loading.get(&order.tag);
+            let mut shard = self.shards.lock_patiently(order.shard, space);
+            let ours = shard.tiers.loading.get(tag);
             if ours.is_none_or(|loading| loading.token != order.token) {
                 return;
             }
             let waiters = shard
                 .tiers
                 .loading
-                .remove(&order.tag)
+                .remove(tag)
                 .map_or(Vec::new(), |loading| loading.waiters);
             match decoded {
                 Ok(decoded) => {
-                    put_in(&mut shard, tiering, &order.tag, decoded, now_ms, false);
+                    put_in(&mut shard, tiering, (space, tag), decoded, now_ms, false);
                     (waiters, None)
                 }
                 Err(error) => (waiters, Some(error)),
@@ -142,23 +144,24 @@ impl Keyspace {
 }
 
 impl Keyspace {
-    /// Puts a tag in before its effects are replayed, and returns the log's position that the cold tier has
-    /// of it, 0 when it is in memory. When that is not before `position`, the tag stays where it is.
-    pub fn load_to_replay(&self, tag: &[u8], position: u64) -> Result<u64, ColdError> {
+    /// Puts a tag, given its name, in before its effects are replayed, and returns the log's position that the cold
+    /// tier has of it, 0 when it is in memory. When that is not before `position`, the tag stays where it is.
+    pub fn load_to_replay(&self, name: &[u8], position: u64) -> Result<u64, ColdError> {
         let Some(tiering) = self.tiering.get() else {
             return Ok(0);
         };
-        if is_in_memory(&self.shards.lock_patiently(self.shards.shard_of_tag(tag)), tag) {
+        let ((space, tag), shard) = (split_name(name), self.shards.shard_of_tag(name));
+        if is_in_memory(&self.shards.lock_patiently(shard, space), tag) {
             // It has stayed when others left memory, and has all that came before.
             return Ok(0);
         }
-        let loaded = tiering.cold.read(&[tag])?.pop().flatten();
+        let loaded = tiering.cold.read(&[name])?.pop().flatten();
         let saved = loaded.as_ref().map_or(0, |loaded| loaded.saved.snap);
         if saved < position {
-            let decoded = decode(tiering, loaded)?;
+            let decoded = decode(tiering, space, loaded)?;
             let now_ms = self.clock.unix_us() / 1000;
-            let mut shard = self.shards.lock_patiently(self.shards.shard_of_tag(tag));
-            put_in(&mut shard, tiering, tag, decoded, now_ms, true);
+            let mut shard = self.shards.lock_patiently(shard, space);
+            put_in(&mut shard, tiering, (space, tag), decoded, now_ms, true);
         }
         Ok(saved)
     }
@@ -177,8 +180,8 @@ fn go_on(waiters: Vec<Arc<Client>>, refusal: Option<String>) {
 
 /// Turns rows into values. Rows from before a FLUSHALL count as nothing; a FLUSHALL that comes after this
 /// ends the load, so its rows are not put in either.
-fn decode(tiering: &Tiering, loaded: Option<Loaded>) -> Result<Vec<Decoded>, ColdError> {
-    let loaded = loaded.filter(|loaded| !tiering.is_void(loaded.saved));
+fn decode(tiering: &Tiering, space: usize, loaded: Option<Loaded>) -> Result<Vec<Decoded>, ColdError> {
+    let loaded = loaded.filter(|loaded| !tiering.is_void(space, loaded.saved));
     let rows = loaded.map_or(Vec::new(), |loaded| loaded.rows);
     let decoded = rows.into_iter().map(|row| {
         let value = rdb::restore_as_it_was(&row.value.payload).map_err(|_| ColdError::Damaged {
@@ -201,7 +204,7 @@ fn decode(tiering: &Tiering, loaded: Option<Loaded>) -> Result<Vec<Decoded>, Col
 fn put_in(
     shard: &mut Shard,
     tiering: &Tiering,
-    tag: &[u8],
+    (space, tag): (usize, &[u8]),
     decoded: Vec<Decoded>,
     now_ms: i64,
     keeps_expired: bool,
@@ -241,7 +244,9 @@ fn put_in(
         tiers.record(tag);
         tiers.forget_if_idle(tag);
     }
-    tiering.cold_keys.fetch_sub(count as i64, Ordering::Relaxed);
+    tiering.spaces[space]
+        .keys
+        .fetch_sub(count as i64, Ordering::Relaxed);
     tiering.counters.loads.fetch_add(1, Ordering::Relaxed);
     tiering
         .counters

@@ -36,5 +36,5 @@ pub use save::Taken;
 pub use shard::ShardResidency;
 pub use statistics::{TagStatistics, WalkPlace};
 pub use survey::{KeyFigures, TagError, TagFigures, TagOrder, TagPlace};
-pub use tiering::{ColdRequest, Counters, GENERATION, LOAD_BOUNDS_US, LoadOrder, LogEnd, Tiering};
+pub use tiering::{ColdRequest, Counters, Flush, GENERATION, LOAD_BOUNDS_US, LoadOrder, LogEnd, Tiering};
 pub use walk::Walk;

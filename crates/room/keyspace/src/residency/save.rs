@@ -16,6 +16,7 @@ use nagaya_store::table::Keyed;
 use nagaya_store::value::ValueKind;
 use nagaya_tiering::cold::{Change, Kind, Snapshot, StoredValue};
 
+use crate::databases::{split_name, tag_name};
 use crate::db::Db;
 use crate::hash_tag::hash_tag;
 use crate::keyspace::Keyspace;
@@ -42,26 +43,36 @@ pub struct Taken {
 }
 
 impl Keyspace {
-    /// Takes the tags of a shard that have changed, and tells since when.
-    pub fn take_changed(&self, shard: usize) -> (NameQueue, Option<i64>) {
-        let mut shard = self.shards.lock_patiently(shard);
+    /// Takes the tags of a shard of a space that have changed, and tells since when.
+    pub fn take_changed(&self, shard: usize, space: usize) -> (NameQueue, Option<i64>) {
+        let mut shard = self.shards.lock_patiently(shard, space);
         let since_ms = shard.tiers.queued_since_ms.take();
         (std::mem::take(&mut shard.tiers.queue), since_ms)
     }
 
     /// Returns since when the oldest unsaved change waits to be taken, in Unix milliseconds.
     pub fn changed_since_ms(&self) -> Option<i64> {
-        (0..self.shards.count())
-            .filter_map(|shard| self.shards.lock_patiently(shard).tiers.queued_since_ms)
-            .min()
+        let oldest = |shard| {
+            let shard = self.shards.lock_spaces_patiently(shard);
+            shard
+                .every()
+                .filter_map(|shard| shard.tiers.queued_since_ms)
+                .min()
+        };
+        (0..self.shards.count()).filter_map(oldest).min()
     }
 
     /// Returns how much memory is taken by names of keys that are gone and that the cold tier may still have, about:
     /// saving frees it.
     pub fn ghost_bytes(&self) -> usize {
-        (0..self.shards.count())
-            .map(|shard| self.shards.lock_patiently(shard).tiers.ghost_bytes())
-            .sum()
+        let bytes = |shard| {
+            let shard = self.shards.lock_spaces_patiently(shard);
+            shard
+                .every()
+                .map(|shard| shard.tiers.ghost_bytes())
+                .sum::<usize>()
+        };
+        (0..self.shards.count()).map(bytes).sum()
     }
 
     /// Returns how far the cold copy lags behind: the age of the oldest change that it lacks.
@@ -72,11 +83,11 @@ impl Keyspace {
         tiering.staleness_ms(self.changed_since_ms(), self.clock.unix_us() / 1000)
     }
 
-    /// Snapshots tags until `bytes_max` is reached; `names` goes on where it stopped.
+    /// Snapshots tags of a shard of a space until `bytes_max` is reached; `tags` goes on where it stopped.
     pub fn snapshot<'n>(
         &self,
-        shard: usize,
-        names: &mut impl Iterator<Item = &'n [u8]>,
+        (shard, space): (usize, usize),
+        tags: &mut impl Iterator<Item = &'n [u8]>,
         bytes_max: usize,
         taken: &mut Taken,
     ) -> bool {
@@ -84,11 +95,11 @@ impl Keyspace {
             return true;
         };
         while taken.bytes < bytes_max {
-            let mut shard = self.shards.lock_patiently(shard);
+            let mut shard = self.shards.lock_patiently(shard, space);
             let begun_at = taken.bytes;
             for _ in 0..TAGS_PER_HOLD {
-                let Some(tag) = names.next() else { return true };
-                snapshot_tag(&mut shard, tiering, tag, taken);
+                let Some(tag) = tags.next() else { return true };
+                snapshot_tag(&mut shard, tiering, (space, tag), taken);
                 if taken.bytes - begun_at > BYTES_PER_HOLD {
                     break;
                 }
@@ -104,8 +115,12 @@ impl Keyspace {
             // In the filter before it can be evicted.
             some.iter()
                 .for_each(|snapshot| tiering.note_cold_tag(&snapshot.tag));
-            let mut shard = self.shards.lock_patiently(shard);
-            some.iter().for_each(|snapshot| confirm(&mut shard, snapshot));
+            let mut shard = self.shards.lock_spaces_patiently(shard);
+            for snapshot in some {
+                let (space, tag) = split_name(&snapshot.tag);
+                shard.make(space);
+                confirm(shard.space_mut(space), tag, snapshot);
+            }
         }
         let keys: usize = snapshots.iter().map(|snapshot| snapshot.changes.len()).sum();
         let counters = &tiering.counters;
@@ -119,9 +134,12 @@ impl Keyspace {
     pub fn not_saved(&self, shard: usize, snapshots: &[Snapshot]) {
         let now_ms = self.clock.unix_us() / 1000;
         for some in snapshots.chunks(TAGS_PER_HOLD) {
-            let mut shard = self.shards.lock_patiently(shard);
-            some.iter()
-                .for_each(|snapshot| take_back(&mut shard, snapshot, now_ms));
+            let mut shard = self.shards.lock_spaces_patiently(shard);
+            for snapshot in some {
+                let (space, tag) = split_name(&snapshot.tag);
+                shard.make(space);
+                take_back(shard.space_mut(space), tag, snapshot, now_ms);
+            }
         }
     }
 }
@@ -138,16 +156,16 @@ impl Tiering {
 impl Db<'_> {
     /// Like [`Keyspace::staleness_ms`], for a command that holds every shard.
     pub fn staleness_ms(&self) -> i64 {
-        let shards = 0..self.data().shards.count();
-        let queued_ms = shards
-            .filter_map(|shard| self.held(shard).tiers.queued_since_ms)
-            .min();
+        let queued_ms = self
+            .held_everywhere()
+            .filter_map(|shard| shard.tiers.queued_since_ms);
+        let queued_ms = queued_ms.min();
         self.tiering
             .map_or(0, |tiering| tiering.staleness_ms(queued_ms, self.now_ms()))
     }
 }
 
-fn snapshot_tag(shard: &mut Shard, tiering: &Tiering, tag: &[u8], taken: &mut Taken) {
+fn snapshot_tag(shard: &mut Shard, tiering: &Tiering, (space, tag): (usize, &[u8]), taken: &mut Taken) {
     let Shard { keys, tiers, .. } = shard;
     let mut changes = Vec::new();
     let mut take = |entry: &mut Entry| {
@@ -200,7 +218,7 @@ fn snapshot_tag(shard: &mut Shard, tiering: &Tiering, tag: &[u8], taken: &mut Ta
     }
     taken.keys += changes.len();
     taken.snapshots.push(Snapshot {
-        tag: tag.to_vec(),
+        tag: tag_name(space, tag).into_owned(),
         version: tiering.version(),
         changes,
         read_at_ms: None,
@@ -229,22 +247,22 @@ pub(crate) fn rest_of(entry: &Entry) -> StoredValue {
     }
 }
 
-fn confirm(shard: &mut Shard, snapshot: &Snapshot) {
+fn confirm(shard: &mut Shard, tag: &[u8], snapshot: &Snapshot) {
     let Shard { keys, tiers, .. } = shard;
     for change in &snapshot.changes {
         if let Some(entry) = keys.get_mut(hash_bytes(&change.key), &change.key) {
             entry.clear_flag(SyncFlags::SAVING);
         }
     }
-    if let Some(record) = tiers.records.get_mut(snapshot.tag.as_slice()) {
+    if let Some(record) = tiers.records.get_mut(tag) {
         record.saving = false;
         record.burying.clear();
-        tiers.forget_if_idle(&snapshot.tag);
+        tiers.forget_if_idle(tag);
     }
-    tiers.buried(&snapshot.tag);
+    tiers.buried(tag);
 }
 
-fn take_back(shard: &mut Shard, snapshot: &Snapshot, now_ms: i64) {
+fn take_back(shard: &mut Shard, tag: &[u8], snapshot: &Snapshot, now_ms: i64) {
     let Shard { keys, tiers, .. } = shard;
     for change in &snapshot.changes {
         let hash = hash_bytes(&change.key);
@@ -263,7 +281,7 @@ fn take_back(shard: &mut Shard, snapshot: &Snapshot, now_ms: i64) {
             None => tiers.removed(&change.key, hash, true, now_ms),
         }
     }
-    if let Some(record) = tiers.records.get_mut(snapshot.tag.as_slice()) {
+    if let Some(record) = tiers.records.get_mut(tag) {
         record.saving = false;
         record.burying.clear();
     }

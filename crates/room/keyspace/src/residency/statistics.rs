@@ -24,6 +24,7 @@ pub(super) struct Notes {
 /// A place between two keys in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WalkPlace {
+    pub space: usize,
     pub shard: usize,
     pub cursor: u64,
 }

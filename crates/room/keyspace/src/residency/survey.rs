@@ -14,12 +14,13 @@ use nagaya_store::rng::with_thread_rng;
 use nagaya_store::table::Keyed;
 use nagaya_tiering::cold::{ColdError, Row, TagRow};
 
+use crate::databases::{split_name, tag_name};
 use crate::hash_tag::hash_tag;
 use crate::keyspace::Keyspace;
 use crate::residency::evict::{entries, residency};
 use crate::residency::save::rest_of;
 use crate::residency::statistics::{KNOWN_MAX, WalkPlace};
-use crate::shard::{Busy, Shard};
+use crate::shard::{Busy, Shard, ShardGuard};
 
 /// Keys that one call walks over.
 const KEYS_PER_CALL: usize = 20_000;
@@ -51,6 +52,7 @@ impl TagPlace {
 /// What is told of a tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TagFigures {
+    /// The tag's name, which tells its space, too.
     pub tag: Vec<u8>,
     pub keys: u64,
     /// What its keys take in memory, about; or on disk, when it is only there.
@@ -103,8 +105,8 @@ struct Seen {
 }
 
 impl Keyspace {
-    /// Returns tags in memory, the first ones of an order first.
-    pub fn top_tags(&self, order: TagOrder, limit: usize) -> Result<Vec<TagFigures>, Busy> {
+    /// Returns tags of a space that are in memory, the first ones of an order first.
+    pub fn top_tags(&self, space: usize, order: TagOrder, limit: usize) -> Result<Vec<TagFigures>, Busy> {
         let mut seen = HashMap::new();
         let mut place = self.tag_statistics.0.lock().place;
         let mut left = KEYS_PER_CALL;
@@ -113,7 +115,12 @@ impl Keyspace {
             place = WalkPlace::default();
         }
         while left > 0 {
-            left = left.saturating_sub(self.walk_some(&mut place, |entry| see(&mut seen, entry))?.max(1));
+            let walked = self.walk_some(&mut place, |of, entry| {
+                if of == space {
+                    see(&mut seen, space, entry);
+                }
+            })?;
+            left = left.saturating_sub(walked.max(1));
             if place == WalkPlace::default() {
                 break;
             }
@@ -123,11 +130,13 @@ impl Keyspace {
             return Ok(self.order_seen(seen, order, limit));
         }
         if !is_all {
-            self.sample_tags(&mut seen)?;
+            self.sample_tags(space, &mut seen)?;
         }
         let mut tags = best(seen, order, 2 * limit.max(KNOWN_MAX / 2));
         if order == TagOrder::Biggest {
-            tags.extend(self.tag_statistics.0.lock().large.iter().cloned());
+            let notes = self.tag_statistics.0.lock();
+            let large = notes.large.iter().filter(|name| split_name(name).0 == space);
+            tags.extend(large.cloned());
             tags.sort_unstable();
             tags.dedup();
         }
@@ -142,18 +151,26 @@ impl Keyspace {
         Ok(figures)
     }
 
-    /// Visits the keys of one hold of a lock, and moves the place on; after the last key it is the first
+    /// Visits the keys of one hold of a lock with their space, and moves the place on; after the last key it is the first
     /// one again. Returns how many were visited.
-    pub fn walk_some(&self, place: &mut WalkPlace, mut visit: impl FnMut(&Entry)) -> Result<usize, Busy> {
-        let mut met = 0;
-        let shard = self.shards.lock_one(place.shard % self.shards.count())?;
+    pub fn walk_some(
+        &self,
+        place: &mut WalkPlace,
+        mut visit: impl FnMut(usize, &Entry),
+    ) -> Result<usize, Busy> {
+        let (mut met, spaces) = (0, self.databases.spaces().len());
+        let space = place.space % spaces;
+        let shard = self.shards.lock_one(place.shard % self.shards.count(), space)?;
         loop {
             place.cursor = shard.keys.scan(place.cursor, |entry| {
                 met += 1;
-                visit(entry);
+                visit(space, entry);
             });
             if place.cursor == 0 {
                 place.shard = (place.shard + 1) % self.shards.count();
+                if place.shard == 0 {
+                    place.space = (space + 1) % spaces;
+                }
                 return Ok(met);
             }
             if met >= KEYS_PER_HOLD {
@@ -162,10 +179,10 @@ impl Keyspace {
         }
     }
 
-    fn sample_tags(&self, seen: &mut HashMap<Vec<u8>, Seen>) -> Result<(), Busy> {
+    fn sample_tags(&self, space: usize, seen: &mut HashMap<Vec<u8>, Seen>) -> Result<(), Busy> {
         for shard in 0..self.shards.count() {
-            let shard = self.shards.lock_one(shard)?;
-            with_thread_rng(|rng| shard.keys.sample(rng, SAMPLE, |entry| see(seen, entry)));
+            let shard = self.shards.lock_one(shard, space)?;
+            with_thread_rng(|rng| shard.keys.sample(rng, SAMPLE, |entry| see(seen, space, entry)));
         }
         Ok(())
     }
@@ -177,7 +194,10 @@ impl Keyspace {
         let Some(tiering) = self.tiering.get() else {
             return Ok(self.tag_in_memory(tag)?.map(|figures| (figures, None)));
         };
-        let row = tiering.cold.tag(tag)?.filter(|row| !tiering.is_void(row.saved));
+        let row = tiering
+            .cold
+            .tag(tag)?
+            .filter(|row| !tiering.is_void(split_name(tag).0, row.saved));
         let figures = match &row {
             Some(row) => self.figures_or(row)?,
             None => self.tag_in_memory(tag)?,
@@ -191,10 +211,11 @@ impl Keyspace {
     pub fn tag_in_memory(&self, tag: &[u8]) -> Result<Option<TagFigures>, Busy> {
         if self.tiering.get().is_none() {
             let mut seen = HashMap::new();
-            self.walk_tag(tag, |entry| see(&mut seen, entry))?;
+            let (space, _) = split_name(tag);
+            self.walk_tag(tag, |entry| see(&mut seen, space, entry))?;
             return Ok(self.order_seen(seen, TagOrder::Biggest, 1).pop());
         }
-        let shard = self.shards.lock_one(self.shards.shard_of_tag(tag))?;
+        let shard = self.lock_tag(tag)?;
         Ok(self.figures(&shard, tag))
     }
 
@@ -226,7 +247,7 @@ impl Keyspace {
         names.sort_unstable();
         let mut rows = Vec::with_capacity(names.len());
         for some in names.chunks(KEYS_PER_HOLD) {
-            let shard = self.shards.lock_one(self.shards.shard_of_tag(tag))?;
+            let shard = self.lock_tag(tag)?;
             rows.extend(some.iter().filter_map(|key| {
                 let entry = shard.keys.get(hash_bytes(key), key)?;
                 Some(Row {
@@ -242,20 +263,27 @@ impl Keyspace {
         if self.tiering.get().is_none() {
             return self.walk_tag(tag, visit);
         }
-        let shard = self.shards.lock_one(self.shards.shard_of_tag(tag))?;
-        entries(&shard.keys, &shard.tiers, tag).for_each(&mut visit);
+        let shard = self.lock_tag(tag)?;
+        entries(&shard.keys, &shard.tiers, split_name(tag).1).for_each(&mut visit);
         Ok(())
+    }
+
+    fn lock_tag(&self, name: &[u8]) -> Result<ShardGuard<'_>, Busy> {
+        let (space, _) = split_name(name);
+        self.shards.lock_one(self.shards.shard_of_tag(name), space)
     }
 
     /// Walks through the shard of a tag and visits the tag's keys.
     fn walk_tag(&self, tag: &[u8], mut visit: impl FnMut(&Entry)) -> Result<(), Busy> {
-        let own = self.shards.shard_of_tag(tag);
+        let shard = self.shards.shard_of_tag(tag);
+        let (space, tag) = split_name(tag);
         let mut place = WalkPlace {
-            shard: own,
+            space,
+            shard,
             cursor: 0,
         };
         loop {
-            self.walk_some(&mut place, |entry| {
+            self.walk_some(&mut place, |_, entry| {
                 if hash_tag(entry.key()) == tag {
                     visit(entry);
                 }
@@ -266,16 +294,16 @@ impl Keyspace {
         }
     }
 
-    /// Returns the names of changed tags that begin with something and that the cold tier has not seen.
-    pub fn new_tags(&self, prefix: &[u8], limit: usize) -> Result<Vec<TagFigures>, Busy> {
+    /// Returns the changed tags of a space that begin with something and that the cold tier has not seen.
+    pub fn new_tags(&self, space: usize, prefix: &[u8], limit: usize) -> Result<Vec<TagFigures>, Busy> {
         let (mut found, mut looked_at) = (Vec::new(), 0);
         for number in 0..self.shards.count() {
-            let shard = self.shards.lock_one(number)?;
+            let shard = self.shards.lock_one(number, space)?;
             let names = shard.tiers.queue.iter().take(KEYS_PER_CALL - looked_at);
-            for name in names {
+            for tag in names {
                 looked_at += 1;
-                if name.starts_with(prefix)
-                    && let Some(figures) = self.figures(&shard, name)
+                if tag.starts_with(prefix)
+                    && let Some(figures) = self.figures(&shard, &tag_name(space, tag))
                     && figures.place == TagPlace::Memory
                 {
                     found.push(figures);
@@ -294,12 +322,12 @@ impl Keyspace {
     /// Describes a tag from memory, or from the cold tier when memory has none of it.
     pub fn figures_or(&self, row: &TagRow) -> Result<Option<TagFigures>, Busy> {
         let tag = row.tag.as_slice();
-        let shard = self.shards.lock_one(self.shards.shard_of_tag(tag))?;
+        let shard = self.lock_tag(tag)?;
         if let Some(figures) = self.figures(&shard, tag) {
             return Ok(Some(figures));
         }
         // Resident and without keys: what the cold tier has is about to be removed.
-        let is_gone = residency(&shard, tag).resident;
+        let is_gone = residency(&shard, split_name(tag).1).resident;
         let used_at_ms = row.read_at_ms.max(row.written_at_ms).or(row.saved_at_ms);
         let now_ms = self.clock.unix_us() / 1000;
         Ok((row.keys > 0 && !is_gone).then(|| TagFigures {
@@ -312,7 +340,8 @@ impl Keyspace {
         }))
     }
 
-    fn figures(&self, shard: &Shard, tag: &[u8]) -> Option<TagFigures> {
+    fn figures(&self, shard: &Shard, name: &[u8]) -> Option<TagFigures> {
+        let (_, tag) = split_name(name);
         let (mut seen, mut copied, mut keys) = (Seen::default(), false, 0);
         for entry in entries(&shard.keys, &shard.tiers, tag) {
             keys += 1;
@@ -325,7 +354,7 @@ impl Keyspace {
             return None;
         }
         Some(TagFigures {
-            tag: tag.to_vec(),
+            tag: name.to_vec(),
             keys,
             bytes: (seen.bytes as f64 * keys as f64 / seen.keys as f64) as u64,
             idle_s: self.idle_s(seen.stamp),
@@ -364,11 +393,11 @@ impl Seen {
     }
 }
 
-fn see(seen: &mut HashMap<Vec<u8>, Seen>, entry: &Entry) {
-    let tag = hash_tag(entry.key());
-    match seen.get_mut(tag) {
+fn see(seen: &mut HashMap<Vec<u8>, Seen>, space: usize, entry: &Entry) {
+    let tag = tag_name(space, hash_tag(entry.key()));
+    match seen.get_mut(&*tag) {
         Some(known) => known.add(entry),
-        None => seen.entry(tag.to_vec()).or_default().add(entry),
+        None => seen.entry(tag.into_owned()).or_default().add(entry),
     }
 }
 

@@ -6,15 +6,17 @@ use std::sync::mpsc;
 
 use nagaya_connections::client::{Client, Message};
 use nagaya_connections::cold_query::NumberedQuery;
-use nagaya_tiering::cold::{ColdTier, Totals, Version};
+use nagaya_tiering::cold::{ColdError, ColdTier, Totals, Version};
 use nagaya_tiering::filter::{Existence, Filter};
 use parking_lot::Mutex;
 
+use crate::databases::{DATABASES_MAX, names_of, split_name};
 use crate::residency::cursors::Cursors;
 
 /// A tag to be read from the cold tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadOrder {
+    /// The tag's name in the cold tier.
     pub tag: Box<[u8]>,
     pub shard: usize,
     /// Names this load: what another one has read must not be installed.
@@ -46,8 +48,8 @@ pub struct Tiering {
     pub(super) filter_is_whole: AtomicBool,
     /// Something may be in the cold tier and not in memory.
     pub(super) any_cold: AtomicBool,
-    /// Keys that are in the cold tier and not in memory.
-    pub(super) cold_keys: AtomicI64,
+    /// What is known of each space.
+    pub(super) spaces: Box<[ColdSpace]>,
     pub(super) loads: mpsc::Sender<ColdRequest>,
     pub(super) next_token: AtomicU64,
     /// The log's position at the latest FLUSHALL, and at the latest that the cold tier has followed.
@@ -75,6 +77,32 @@ pub struct Tiering {
     /// Keys without braces are refused.
     pub require_hash_tag: bool,
     pub counters: Counters,
+}
+
+/// What is known of the keys of one space in the cold tier.
+#[derive(Default)]
+pub(super) struct ColdSpace {
+    /// Keys that are in the cold tier and not in memory.
+    pub(super) keys: AtomicI64,
+    /// As [`Tiering::flushed_at`] and [`Tiering::wiped_at`], for FLUSHDB of this space.
+    flushed_at: AtomicU64,
+    wiped_at: AtomicU64,
+}
+
+/// What the cold tier has yet to forget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flush {
+    /// The only space that it is about; nothing for all of them.
+    pub space: Option<usize>,
+    /// What was saved later stays.
+    pub up_to: Version,
+}
+
+impl Flush {
+    /// Returns whether what was saved of a space with a version is to be forgotten.
+    pub fn covers(&self, space: usize, saved: Version) -> bool {
+        self.space.is_none_or(|own| own == space) && saved <= self.up_to
+    }
 }
 
 /// What has happened so far.
@@ -109,13 +137,15 @@ impl Tiering {
         totals: Totals,
         save_soon: Box<dyn Fn() + Send + Sync>,
     ) -> Tiering {
+        let spaces: Box<[ColdSpace]> = (0..DATABASES_MAX).map(|_| ColdSpace::default()).collect();
+        spaces[0].keys.store(totals.keys as i64, Ordering::Relaxed);
         Tiering {
             cold,
             log_end,
             filter: Filter::with_room_for(totals.tags as usize),
             filter_is_whole: AtomicBool::new(totals.tags == 0),
             any_cold: AtomicBool::new(totals.keys > 0),
-            cold_keys: AtomicI64::new(totals.keys as i64),
+            spaces,
             loads,
             next_token: AtomicU64::new(1),
             flushed_at: AtomicU64::new(0),
@@ -160,15 +190,28 @@ impl Tiering {
 
     /// Returns how many keys are in the cold tier and not in memory.
     pub fn cold_keys(&self) -> u64 {
-        self.cold_keys.load(Ordering::Relaxed).max(0) as u64
+        (0..self.spaces.len()).map(|space| self.cold_keys_of(space)).sum()
     }
 
-    /// Notes that the cold tier has dropped expired keys, which were not in memory.
-    pub fn note_purged(&self, keys: u64) {
-        self.cold_keys.fetch_sub(keys as i64, Ordering::Relaxed);
+    /// Returns how many keys of a space are in the cold tier and not in memory.
+    pub fn cold_keys_of(&self, space: usize) -> u64 {
+        self.spaces[space].keys.load(Ordering::Relaxed).max(0) as u64
     }
 
-    /// Notes a tag that the cold tier has.
+    /// Notes how many keys of each space are in the cold tier and not in memory.
+    pub fn set_cold_keys(&self, keys_of_spaces: &[u64]) {
+        for (space, keys) in self.spaces.iter().zip(keys_of_spaces) {
+            space.keys.store(*keys as i64, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that the cold tier has dropped expired keys of a tag, which were not in memory.
+    pub fn note_purged(&self, name: &[u8], keys: u64) {
+        let (space, _) = split_name(name);
+        self.spaces[space].keys.fetch_sub(keys as i64, Ordering::Relaxed);
+    }
+
+    /// Notes the name of a tag that the cold tier has.
     pub fn note_cold_tag(&self, tag: &[u8]) {
         self.filter.insert(tag);
     }
@@ -207,35 +250,70 @@ impl Tiering {
         let Ok(()) = self.filter.rebuild::<std::convert::Infallible>(0, []);
         self.filter_is_whole.store(true, Ordering::Release);
         self.any_cold.store(false, Ordering::Release);
-        self.cold_keys.store(0, Ordering::Relaxed);
+        for space in &self.spaces {
+            space.keys.store(0, Ordering::Relaxed);
+        }
         self.flushed_at.store((self.log_end)().max(1), Ordering::Release);
     }
 
-    /// Returns whether what was saved with a version is from before the latest FLUSHALL.
-    pub fn is_void(&self, saved: Version) -> bool {
-        saved.snap <= self.flushed_at.load(Ordering::Acquire)
+    /// Notes that everything of a space is gone. The caller holds every shard and has logged it.
+    pub fn space_flushed(&self, space: usize) {
+        let space = &self.spaces[space];
+        space.keys.store(0, Ordering::Relaxed);
+        space.flushed_at.store((self.log_end)().max(1), Ordering::Release);
     }
 
-    /// Returns the version up to which the cold tier is to be wiped, if there was a FLUSHALL.
-    pub fn flush_pending(&self) -> Option<Version> {
-        let snap = self.flushed_at.load(Ordering::Acquire);
-        (snap > self.wiped_at.load(Ordering::Acquire)).then_some(Version {
-            generation: GENERATION,
-            snap,
-        })
+    /// Returns whether what was saved of a space with a version is from before its latest FLUSHDB or FLUSHALL.
+    pub fn is_void(&self, space: usize, saved: Version) -> bool {
+        let of_space = self.spaces[space].flushed_at.load(Ordering::Acquire);
+        saved.snap <= self.flushed_at.load(Ordering::Acquire).max(of_space)
     }
 
-    /// Notes that the cold tier has been wiped.
-    pub fn flush_done(&self, up_to: Version) {
-        self.wiped_at.store(up_to.snap, Ordering::Release);
+    /// Returns what the cold tier is to forget next, if there was a FLUSHALL or FLUSHDB.
+    pub fn flush_pending(&self) -> Option<Flush> {
+        let pending = |flushed: &AtomicU64, wiped: &AtomicU64, space| {
+            let snap = flushed.load(Ordering::Acquire);
+            (snap > wiped.load(Ordering::Acquire)).then_some(Flush {
+                space,
+                up_to: Version {
+                    generation: GENERATION,
+                    snap,
+                },
+            })
+        };
+        let mut spaces = self.spaces.iter().enumerate();
+        pending(&self.flushed_at, &self.wiped_at, None)
+            .or_else(|| spaces.find_map(|(at, space)| pending(&space.flushed_at, &space.wiped_at, Some(at))))
     }
 
-    /// Notes what a wiped cold tier still has, while nothing is in memory: a FLUSHALL that is replayed leaves
-    /// what was saved after it.
-    pub fn wiped_to(&self, left: Totals) {
-        self.filter_is_whole.store(left.tags == 0, Ordering::Release);
+    /// Makes the cold tier forget something, and notes that it has.
+    pub fn wipe(&self, flush: &Flush) -> Result<(), ColdError> {
+        match flush.space {
+            None => self.cold.wipe(flush.up_to)?,
+            Some(space) => self.cold.wipe_some(&names_of(space), flush.up_to)?,
+        }
+        let wiped_at = match flush.space {
+            None => &self.wiped_at,
+            Some(space) => &self.spaces[space].wiped_at,
+        };
+        wiped_at.store(flush.up_to.snap, Ordering::Release);
+        Ok(())
+    }
+
+    /// Notes how many keys of each space a wiped cold tier still has, while nothing of what was flushed is in
+    /// memory: a flush that is replayed leaves what was saved after it.
+    pub fn wiped_to(&self, flush: &Flush, left: Totals, keys_of_spaces: &[u64]) {
         self.any_cold.store(left.keys > 0, Ordering::Release);
-        self.cold_keys.store(left.keys as i64, Ordering::Relaxed);
+        match flush.space {
+            None => {
+                self.filter_is_whole.store(left.tags == 0, Ordering::Release);
+                self.set_cold_keys(keys_of_spaces);
+            }
+            Some(space) => {
+                let keys = keys_of_spaces.get(space).copied().unwrap_or(0);
+                self.spaces[space].keys.store(keys as i64, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Notes how much memory the process holds beyond what is allocated.

@@ -7,6 +7,7 @@
 use nagaya_command_spec::glob;
 use nagaya_tiering::cold::KeyRow;
 
+use crate::databases::split_name;
 use crate::residency::cursors::ColdPlace;
 
 /// Keys read from the cold tier at a time: few enough that a load never waits long for the tier's connection.
@@ -21,6 +22,8 @@ pub struct Walk<W> {
 
 struct Follower<W> {
     who: W,
+    /// The space whose keys it wants.
+    space: usize,
     pattern: Vec<u8>,
     found: Vec<KeyRow>,
     /// Where it joined; nothing at the start of a round.
@@ -39,10 +42,11 @@ impl<W> Default for Walk<W> {
 }
 
 impl<W> Walk<W> {
-    /// Collects the keys that match a pattern for somebody.
-    pub fn join(&mut self, who: W, pattern: &[u8]) {
+    /// Collects the keys of a space that match a pattern for somebody.
+    pub fn join(&mut self, who: W, space: usize, pattern: &[u8]) {
         self.followers.push(Follower {
             who,
+            space,
             pattern: pattern.to_vec(),
             found: Vec::new(),
             joined_at: self.at.clone(),
@@ -115,7 +119,7 @@ impl<W> Follower<W> {
                 .joined_at
                 .as_ref()
                 .is_some_and(|(tag, key)| (&row.tag, &row.key) <= (tag, key));
-        is_new && glob::matches(&self.pattern, &row.key)
+        is_new && split_name(&row.tag).0 == self.space && glob::matches(&self.pattern, &row.key)
     }
 }
 
@@ -162,16 +166,16 @@ mod tests {
     fn who_joins_at_any_time_sees_every_key_once() {
         let rows = keys(3_500);
         let mut walk = Walk::default();
-        walk.join("first", b"*");
+        walk.join("first", 0, b"*");
         assert_eq!(steps(&mut walk, &rows, 2), []);
-        walk.join("second", b"*");
-        walk.join("some", b"*1");
+        walk.join("second", 0, b"*");
+        walk.join("some", 0, b"*1");
         // Two more pages and the empty one end the first round.
         assert_eq!(steps(&mut walk, &rows, 3), [("first", 3_500)]);
         assert_eq!(steps(&mut walk, &rows, 1), []);
         assert_eq!(steps(&mut walk, &rows, 1), [("second", 3_500), ("some", 350)]);
         assert!(walk.is_idle());
-        walk.join("later", b"*");
+        walk.join("later", 0, b"*");
         assert_eq!(steps(&mut walk, &rows, 5), [("later", 3_500)]);
     }
 
@@ -179,9 +183,9 @@ mod tests {
     fn keys_that_vanish_at_the_place_of_joining_do_not_keep_it_from_ending() {
         let mut rows = keys(2_500);
         let mut walk = Walk::default();
-        walk.join("first", b"*");
+        walk.join("first", 0, b"*");
         steps(&mut walk, &rows, 2);
-        walk.join("second", b"*");
+        walk.join("second", 0, b"*");
         rows.truncate(500);
         assert_eq!(steps(&mut walk, &rows, 1), [("first", 2_000)]);
         assert_eq!(steps(&mut walk, &rows, 2), [("second", 500)]);
@@ -191,13 +195,13 @@ mod tests {
     fn those_who_are_gone_are_forgotten_and_the_next_begins_at_the_start() {
         let rows = keys(2_500);
         let mut walk = Walk::default();
-        walk.join("first", b"*");
+        walk.join("first", 0, b"*");
         steps(&mut walk, &rows, 1);
         walk.keep(|who| *who != "first");
         assert!(walk.is_idle());
-        walk.join("second", b"*");
+        walk.join("second", 0, b"*");
         assert_eq!(steps(&mut walk, &rows, 4), [("second", 2_500)]);
-        walk.join("third", b"*");
+        walk.join("third", 0, b"*");
         assert_eq!(walk.end(), ["third"]);
         assert!(walk.is_idle());
     }
@@ -205,7 +209,7 @@ mod tests {
     #[test]
     fn an_empty_tier_is_walked_at_once() {
         let mut walk = Walk::default();
-        walk.join("first", b"*");
+        walk.join("first", 0, b"*");
         assert_eq!(step(&mut walk, &[]), [("first", 0)]);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use nagaya_redis_client::{Client, Connection, Frame};
 use tokio::sync::{Mutex, mpsc};
 
+use super::target::Target;
 use super::{Existing, Head, Imported, Work, large};
 use crate::{Error, Progress, REPLY_LIMIT};
 
@@ -20,7 +21,7 @@ pub(super) enum Outcome {
 
 /// Takes work until there is no more, or until the server can take none.
 pub(super) async fn work(
-    client: Client,
+    mut target: Target,
     existing: Existing,
     queue: Arc<Mutex<mpsc::Receiver<Work>>>,
     progress: Arc<Progress>,
@@ -29,18 +30,31 @@ pub(super) async fn work(
     loop {
         let next = queue.lock().await.recv().await;
         let Some(work) = next else { return counts };
-        let done = match work {
-            Work::Function(code) => function(&client, existing, &code, &mut counts).await,
-            Work::Keys(batch) => keys(&client, existing, &batch, &mut counts, &progress).await,
-            Work::Large(head, parts) => {
-                large::write(&client, existing, &head, parts, &mut counts, &progress).await
-            }
-        };
-        if let Err(error) = done {
+        if let Err(error) = write(&mut target, existing, work, &mut counts, &progress).await {
             // The other connections and the reader end as well: nobody takes from a closed queue.
             queue.lock().await.close();
             counts.stopped = Some(error.chain());
             return counts;
+        }
+    }
+}
+
+async fn write(
+    target: &mut Target,
+    existing: Existing,
+    work: Work,
+    counts: &mut Imported,
+    progress: &Progress,
+) -> Result<(), Error> {
+    match work {
+        Work::Function(code) => function(&target.client, existing, &code, counts).await,
+        Work::Keys(batch) => {
+            let db = batch.first().map_or(0, |(head, _)| head.db);
+            keys(target.client_of(db)?, existing, &batch, counts, progress).await
+        }
+        Work::Large(head, parts) => {
+            let client = target.client_of(head.db)?;
+            large::write(client, existing, &head, parts, counts, progress).await
         }
     }
 }

@@ -7,6 +7,7 @@
 mod batch;
 mod large;
 mod read;
+mod target;
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -20,6 +21,7 @@ use tokio::sync::{Mutex, mpsc};
 
 pub(crate) use batch::is_redirect;
 
+use self::target::Target;
 use crate::{Error, LISTED_MAX, Progress, Selection, shown};
 
 /// What to do about a key that the server has already.
@@ -39,6 +41,8 @@ pub enum Existing {
 pub struct ImportOptions {
     pub selection: Selection,
     pub existing: Existing,
+    /// Every key goes into the database of its number; else all are of one, and go into that of the URL.
+    pub keeps_databases: bool,
     /// Connections that write at once.
     pub connections: usize,
     pub limits: Limits,
@@ -49,6 +53,7 @@ impl Default for ImportOptions {
         ImportOptions {
             selection: Selection::default(),
             existing: Existing::Refuse,
+            keeps_databases: false,
             connections: 4,
             limits: Limits::default(),
         }
@@ -154,6 +159,8 @@ impl Imported {
 /// A key on its way.
 struct Head {
     name: Vec<u8>,
+    /// Its database in the file.
+    db: u32,
     offset: u64,
     expires_at_ms: Option<i64>,
 }
@@ -161,7 +168,7 @@ struct Head {
 /// What the reading thread hands to the connections.
 enum Work {
     Function(Vec<u8>),
-    /// Keys with their payloads.
+    /// Keys of one database with their payloads.
     Keys(Vec<(Head, Vec<u8>)>),
     /// A key whose value comes in parts.
     Large(Head, mpsc::Receiver<Part>),
@@ -185,12 +192,12 @@ pub async fn import(
     progress: Arc<Progress>,
 ) -> Result<Imported, Error> {
     let connections = options.connections.max(1);
-    let mut clients = Vec::new();
+    let mut targets = Vec::new();
     for _ in 0..connections {
-        let client = crate::client(to.clone())?;
+        let target = Target::new(&to, options.keeps_databases)?;
         // A server that does not answer is told before the file is read.
-        client.connection(b"").await?;
-        clients.push(client);
+        target.client.connection(b"").await?;
+        targets.push(target);
     }
     let (to_workers, queue) = mpsc::channel(connections);
     // Held over the wait for the next piece of work on purpose: the others wait in line for it.
@@ -201,9 +208,9 @@ pub async fn import(
         tokio::task::spawn_blocking(move || read::read(file, &options, &*clock, &progress, &to_workers))
     };
     let mut workers = Vec::new();
-    for client in clients {
+    for target in targets {
         let (queue, progress) = (Arc::clone(&queue), Arc::clone(&progress));
-        workers.push(tokio::spawn(batch::work(client, existing, queue, progress)));
+        workers.push(tokio::spawn(batch::work(target, existing, queue, progress)));
     }
     let mut imported = Imported::default();
     for worker in workers {

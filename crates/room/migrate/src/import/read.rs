@@ -77,7 +77,7 @@ struct Feed<'a> {
     to: &'a mpsc::Sender<Work>,
     batch: Vec<(Head, Vec<u8>)>,
     batch_bytes: usize,
-    /// The database that was chosen, or that the first key has.
+    /// The database that was chosen, or that the first key has; of several, that of the latest key.
     only_db: Option<u32>,
     counts: Imported,
 }
@@ -102,7 +102,11 @@ impl Feed<'_> {
             return Ok(());
         }
         if *self.only_db.get_or_insert(key.db) != key.db {
-            return Err(Stop::SeveralDatabases);
+            if !self.options.keeps_databases {
+                return Err(Stop::SeveralDatabases);
+            }
+            self.flush()?;
+            self.only_db = Some(key.db);
         }
         let now_ms = self.clock.unix_ms();
         if key.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
@@ -119,6 +123,7 @@ impl Feed<'_> {
         }
         let head = Head {
             name: key.name,
+            db: key.db,
             offset: key.offset,
             expires_at_ms: key.expires_at_ms,
         };

@@ -161,6 +161,55 @@ fn several_databases_need_a_choice() {
 }
 
 #[test]
+fn databases_keep_their_numbers_through_files_and_back() {
+    let source = Redis::start();
+    send_all(
+        &source,
+        &[
+            "SET a zero",
+            "SELECT 3",
+            "SET a three",
+            "SET big x",
+            "SELECT 15",
+            "RPUSH l 1 2 3",
+        ],
+    );
+    let target = Redis::start();
+    let options = || ImportOptions {
+        keeps_databases: true,
+        ..ImportOptions::default()
+    };
+    let imported = import_file(&saved(&source), &target.url(), options());
+    assert_eq!((imported.keys, imported.is_complete()), (4, true), "{imported:?}");
+    assert_eq!(digest(&source), digest(&target));
+    let folder = Folder::new("databases");
+    let path = folder.path().join("all.rdb");
+    let url: nagaya_redis_client::RedisUrl = target.url().parse().unwrap();
+    let exported = block_on(async {
+        let first = nagaya_migrate::client(url.clone()).unwrap();
+        let numbers = nagaya_migrate::databases(&first).await.unwrap();
+        assert_eq!(numbers, [0, 3, 15]);
+        let client = |db| {
+            let url = nagaya_redis_client::RedisUrl { db, ..url.clone() };
+            (db, nagaya_migrate::client(url).unwrap())
+        };
+        let from = numbers.into_iter().map(client).collect();
+        let (file, progress) = (File::create(&path).unwrap(), Progress::default());
+        nagaya_migrate::export(from, file, Default::default(), &SystemClock, &progress, |_| ()).await
+    });
+    assert_eq!(exported.unwrap().0.keys, 4);
+    let again = Redis::start();
+    let imported = import_file(&path, &again.url(), options());
+    assert!(imported.is_complete(), "{imported:?}");
+    assert_eq!(digest(&source), digest(&again));
+    // A server that lacks a database says so, and the keys of the others are whole.
+    let small = Redis::with_config(&["databases 4"]);
+    let imported = import_file(&path, &small.url(), options());
+    let stopped = imported.stopped.unwrap();
+    assert!(stopped.contains("DB index is out of range"), "{stopped}");
+}
+
+#[test]
 fn a_damaged_file_brings_whole_keys_up_to_the_damage() {
     let source = filled(5);
     let bytes = fs::read(saved(&source)).unwrap();

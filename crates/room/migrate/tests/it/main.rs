@@ -73,7 +73,7 @@ fn export_to(url: &str, path: &Path, pattern: Option<&str>) -> Exported {
     let progress = Progress::default();
     let file = File::create(path).unwrap();
     let exported = block_on(nagaya_migrate::export(
-        client,
+        vec![(0, client)],
         file,
         options,
         &SystemClock,

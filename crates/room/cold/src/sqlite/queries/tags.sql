@@ -49,6 +49,12 @@ WHERE tag > ?1
 ORDER BY tag
 LIMIT ?2;
 
+-- name: list_between
+-- ?1 the first name  ?2 the name behind the last, or nothing  ?3 generation and ?4 snap of the newest
+SELECT id, tag, keys, bytes, tombstones
+FROM tags
+WHERE tag >= ?1 AND (?2 IS NULL OR tag < ?2) AND (saved_generation, saved_snap) <= (?3, ?4);
+
 -- name: list_first
 SELECT
     tag, generation, saved_generation, saved_snap, status,
@@ -56,6 +62,9 @@ SELECT
 FROM tags
 ORDER BY tag
 LIMIT ?1;
+
+-- name: name
+SELECT tag FROM tags WHERE id = ?1;
 
 -- name: note_access
 -- Later times win; a missing one changes nothing.
@@ -83,6 +92,10 @@ UPDATE tags SET status = ?2 WHERE tag = ?1 AND status <> ?2;
 
 -- name: shrink
 UPDATE tags SET keys = keys - ?2, bytes = bytes - ?3, tombstones = tombstones - ?4 WHERE id = ?1;
+
+-- name: sum_between
+-- ?1 the first name  ?2 the name behind the last
+SELECT coalesce(sum(keys), 0) FROM tags WHERE tag >= ?1 AND tag < ?2;
 
 -- name: sum_saved_up_to
 SELECT count(*), coalesce(sum(keys), 0), coalesce(sum(tombstones), 0), coalesce(sum(bytes), 0)

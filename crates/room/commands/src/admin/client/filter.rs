@@ -149,7 +149,7 @@ impl<'a> About<'a> {
             }
             About::AgeSeconds(age_s) => now_s - client.connected_s.load(Relaxed) >= *age_s,
             About::IdleSeconds(idle_s) => now_s - client.active_s.load(Relaxed) >= *idle_s,
-            About::Database(number) => *number == 0,
+            About::Database(number) => usize::try_from(*number) == Ok(client.database.load(Relaxed)),
         }
     }
 }

@@ -114,7 +114,7 @@ pub(crate) fn describe(server: &Server, client: &Client, now_s: i64, own: Option
         .and_then(|number| server.registry.table.by_number(number))
         .map_or("NULL", |command| &command.full_name);
     format!(
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub={} psub={} \
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} \
          ssub={} multi={} qbuf={} qbuf-free={input_free} argv-mem={argument_bytes} \
          multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll={} omem={output} tot-mem={total} events={} cmd={command} \
          user={} redir={} resp={} lib-name={} lib-ver={}\n",
@@ -126,6 +126,7 @@ pub(crate) fn describe(server: &Server, client: &Client, now_s: i64, own: Option
         now_s - client.connected_s.load(Relaxed),
         now_s - client.active_s.load(Relaxed),
         flags_of(client, tracker.as_ref()),
+        client.database.load(Relaxed),
         counts.channels,
         counts.patterns,
         counts.shard_channels,

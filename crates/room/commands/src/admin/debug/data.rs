@@ -30,7 +30,7 @@ pub(super) fn reload(ctx: &mut Ctx<'_, '_>) -> Reply {
         ));
     }
     let has = |word: &str| (2..ctx.args.len()).any(|at| ctx.is(at, word));
-    let has_data = !ctx.db.is_empty() || ctx.server().scripts.libraries().count() > 0;
+    let has_data = ctx.db.keys_in_memory() > 0 || ctx.server().scripts.libraries().count() > 0;
     if has("NOFLUSH") && !has("MERGE") && has_data {
         // What the file held would be there twice.
         return Err(CommandError::err(
@@ -42,6 +42,20 @@ pub(super) fn reload(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// DEBUG LOADAOF
 pub(super) fn load_aof(ctx: &mut Ctx<'_, '_>) -> Reply {
+    let home = ctx.db.database();
+    for database in 0..ctx.db.data().databases.count() {
+        if ctx.db.figures_of(database).keys > 0 {
+            ctx.db.select(database);
+            rewrite_values(ctx)?;
+        }
+    }
+    ctx.db.select(home);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// Writes every value of the selected database anew.
+fn rewrite_values(ctx: &mut Ctx<'_, '_>) -> Reply {
     let mut keys: Vec<Vec<u8>> = Vec::with_capacity(ctx.db.len());
     ctx.db.for_each(|entry| keys.push(entry.key().to_vec()));
     for key in keys {
@@ -55,7 +69,6 @@ pub(super) fn load_aof(ctx: &mut Ctx<'_, '_>) -> Reply {
             entry.set_stamp(stamp);
         }
     }
-    ctx.out.ok();
     Ok(())
 }
 

@@ -94,16 +94,22 @@ fn type_number(kind: ValueKind) -> u32 {
 /// DEBUG DIGEST
 pub(super) fn dataset(ctx: &mut Ctx<'_, '_>) -> Reply {
     let mut whole = Digest::default();
-    if !ctx.db.is_empty() {
+    let home = ctx.db.database();
+    for database in 0..ctx.db.data().databases.count() {
+        if ctx.db.figures_of(database).keys == 0 {
+            continue;
+        }
+        ctx.db.select(database);
         // The number of the database comes first.
-        whole.mix(&0u32.to_be_bytes());
+        whole.mix(&(database as u32).to_be_bytes());
+        ctx.db.for_each(|entry| {
+            let mut digest = Digest::default();
+            digest.mix(entry.key());
+            digest.value(entry);
+            whole.xor(&digest.0);
+        });
     }
-    ctx.db.for_each(|entry| {
-        let mut digest = Digest::default();
-        digest.mix(entry.key());
-        digest.value(entry);
-        whole.xor(&digest.0);
-    });
+    ctx.db.select(home);
     ctx.out.simple(&whole.hex());
     Ok(())
 }

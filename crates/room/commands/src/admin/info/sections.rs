@@ -9,6 +9,7 @@ use nagaya_exec::ctx::Ctx;
 use nagaya_exec::server::Server;
 use nagaya_exec::settings::show_percentile;
 use nagaya_exec::stats::ThreadStats;
+use nagaya_keyspace::figures::DatabaseFigures;
 use nagaya_keyspace::memory::resident_bytes;
 
 use super::process::{CpuTimes, human, system_bytes, system_name};
@@ -275,7 +276,7 @@ fn room(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     let counters = &tiering.counters;
     let count = |counter: &AtomicU64| counter.load(Relaxed);
     lines.put("room_enabled", 1);
-    lines.put("room_hot_keys", ctx.db.len());
+    lines.put("room_hot_keys", ctx.db.keys_in_memory());
     lines.put("room_cold_keys", tiering.cold_keys());
     lines.put("room_loads", count(&counters.loads));
     lines.put("room_loads_failed", count(&counters.loads_failed));
@@ -465,12 +466,18 @@ fn latencystats(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
 }
 
 fn keyspace(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
-    let (keys, volatile) = (ctx.db.len_everywhere(), ctx.db.volatile());
-    if keys > 0 {
-        let average_ms = ctx.db.average_ttl_ms();
-        lines.put(
-            "db0",
-            format_args!("keys={keys},expires={volatile},avg_ttl={average_ms}"),
-        );
+    for database in 0..ctx.db.data().databases.count() {
+        let DatabaseFigures {
+            keys,
+            volatile,
+            average_ttl_ms,
+            ..
+        } = ctx.db.figures_of(database);
+        if keys > 0 {
+            lines.put(
+                &format!("db{database}"),
+                format_args!("keys={keys},expires={volatile},avg_ttl={average_ttl_ms}"),
+            );
+        }
     }
 }
