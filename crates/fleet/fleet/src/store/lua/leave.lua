@@ -1,7 +1,7 @@
 -- Begins the end of an instance, or of its work: it gets no more workers and stops those it has.
 -- ARGV[1] name
 -- ARGV[2] inc    of the caller; '' from an operator
--- ARGV[3] state  'leaving', 'draining', or 'live' to take a drain back
+-- ARGV[3] state  'leaving', 'draining', 'cordoned', or 'live' to take a drain or a cordon back
 -- Returns {'leaving', workers left} | {'refused'}
 local name, state = ARGV[1], ARGV[3]
 local record = read_instance(name)
@@ -10,6 +10,10 @@ if not record or record.state == 'dead' or (ARGV[2] ~= '' and record.inc ~= ARGV
 end
 -- Who leaves by itself is not kept from it.
 if ARGV[2] == '' and record.state == 'leaving' then return { 'refused' } end
+-- An operator's word lasts over the lives of the instance.
+if ARGV[2] == '' and state == 'draining' then redis.call('HSET', meta, 'drain:' .. name, now_ms) end
+if ARGV[2] == '' and state == 'live' then redis.call('HDEL', meta, 'drain:' .. name) end
+if state == 'cordoned' and record.state ~= 'live' then return { 'refused' } end
 record.state = state
 touch(record)
 changed()
