@@ -1,7 +1,7 @@
 //! Threads and components that fail by a defect: the process ends, or the component is started again. The
 //! defects are made by the feature `panic-injection` of `nagaya-threads`, which only tests switch on.
 
-use nagaya_testkit::{Nagaya, NagayaBuilder, wait};
+use nagaya_testkit::{Nagaya, NagayaBuilder, Postgres, Redis, wait};
 use serde_json::Value;
 
 use super::{LIMIT, house};
@@ -50,16 +50,46 @@ const VITAL: &[&str] = &[
     "ids lease",
 ];
 
+/// Launches a server with a defect and waits for its end, which has to name the thread.
+fn ends_with_a_message(launched: NagayaBuilder, name: &str) {
+    let house = launched.launch().unwrap();
+    let ended = house.process().wait(LIMIT);
+    let ended = ended.unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert!(!ended.success(), "{name}");
+    let log = house.process().stderr();
+    let told = |line: &&str| line.contains("the process ends") && line.contains(name);
+    assert!(log.lines().find(told).is_some(), "{name}: {log}");
+}
+
 #[test]
 fn a_panic_on_a_thread_that_serves_ends_the_process_with_a_message() {
     for name in VITAL {
-        let house = panicking(name).launch().unwrap();
-        let ended = house.process().wait(LIMIT);
-        let ended = ended.unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert!(!ended.success(), "{name}");
-        let log = house.process().stderr();
-        let told = |line: &&str| line.contains("the process ends") && line.contains(name);
-        assert!(log.lines().find(told).is_some(), "{name}: {log}");
+        ends_with_a_message(panicking(name), name);
+    }
+}
+
+/// The same for a room whose data is in Redis and PostgreSQL.
+const VITAL_BEFORE_REDIS: &[&str] = &[
+    "room-io-0",
+    "room-accept",
+    "room-layout",
+    "room-load-0",
+    "room-cold-keys",
+    "room-access",
+    "room-shards",
+    "room-clean",
+    "room-save-0",
+];
+
+#[test]
+fn a_panic_on_a_thread_before_redis_ends_the_process_with_a_message() {
+    let (redis, postgres) = (Redis::start(), Postgres::start());
+    let database = postgres.create_database();
+    for name in VITAL_BEFORE_REDIS {
+        let launched = house()
+            .args(["--redis", &redis.url(), "--postgres", &database])
+            .env("NAGAYA_TEST_PANIC_IN", name);
+        ends_with_a_message(launched, name);
     }
 }
 

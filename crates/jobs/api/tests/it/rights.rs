@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::{Buf, BufMut, Bytes};
 use nagaya_jobs::service::Config;
 use nagaya_jobs_api::proto;
-use nagaya_jobs_api::{ApiConfig, AuthConfig, RIGHTS};
+use nagaya_jobs_api::{ApiConfig, AuthConfig, Permission, RIGHTS};
 use prost::Message;
 use serde_json::{Value, json};
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -503,4 +503,34 @@ async fn everybody_gets_what_the_matrix_says_and_nothing_of_others() {
 /// Calls that repeat a name which the caller gave to a thing of its own, or an error that names what was asked for.
 fn named_by_caller(method: &str, path: &str) -> bool {
     path.contains("{name}") || (method == "GRPC" && path.contains("Sche")) || path == "Subscribe"
+}
+
+/// The documents and the listener read a route's scope from the table, and its handler asks for one by itself.
+#[test]
+fn the_scope_that_a_route_is_listed_with_is_the_one_that_the_matrix_shows() {
+    let lines = RIGHTS
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let answers: BTreeMap<_, _> = lines
+        .filter(|words| words.len() == 11)
+        .map(|words| ((words[0], words[1]), words))
+        .collect();
+    let columns = [("read", 4), ("enqueue", 5), ("work", 6), ("admin", 7)];
+    for (method, path, permission) in nagaya_jobs_api::rights() {
+        let words = &answers[&(method, path)];
+        for (scope, column) in columns {
+            let expected = match permission {
+                Permission::Any => true,
+                Permission::Enqueue => scope == "enqueue" || scope == "admin",
+                Permission::Work => scope == "work" || scope == "admin",
+                Permission::Read | Permission::Metrics => scope == "read" || scope == "admin",
+                Permission::Admin => scope == "admin",
+            };
+            let is_let_in = words[column] != "403";
+            assert_eq!(
+                is_let_in, expected,
+                "{method} {path} with {permission:?}, as {scope}"
+            );
+        }
+    }
 }

@@ -251,10 +251,9 @@ impl Proxy {
         self.spawn(format!("room-io-{number}"), move || {
             let stats = Executor::new_stats(&shared.server);
             let core = Executor::new(&shared.server, &stats);
-            match Worker::new(&shared, core, &own, stop) {
-                Ok(mut worker) => worker.run(),
-                Err(error) => tracing::error!(%error, "could not set up a worker"),
-            }
+            // Without this worker the clients that the acceptor hands to it would never be answered.
+            let worker = Worker::new(&shared, core, &own, stop);
+            worker.expect("a worker can be set up").run();
         })
     }
 
