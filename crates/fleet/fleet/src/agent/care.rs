@@ -24,6 +24,14 @@ struct Failed {
     backoff: Backoff,
 }
 
+/// The copy that a task runs.
+pub(super) struct Begun {
+    pub(super) worker: WorkerId,
+    pub(super) epoch: u64,
+    pub(super) config: String,
+    pub(super) at: BootTime,
+}
+
 impl Care {
     pub(super) fn new(limits: Limits) -> Care {
         Care {
@@ -47,17 +55,10 @@ impl Care {
             .map_or(Health::Starting, |failed| failed.health(self.limits))
     }
 
-    /// Records a failure of a copy that was started at `begun`. Returns when to try again.
-    pub(super) fn failed(
-        &mut self,
-        worker: &WorkerId,
-        config: &str,
-        begun: BootTime,
-        now: BootTime,
-        reason: String,
-    ) -> (BootTime, Health) {
-        let limits = self.limits;
-        if now.since(begun) >= limits.forget_after {
+    /// Records a failure of a copy. Returns when to try again.
+    pub(super) fn failed(&mut self, begun: &Begun, now: BootTime, reason: String) -> (BootTime, Health) {
+        let (limits, worker) = (self.limits, &begun.worker);
+        if now.since(begun.at) >= limits.forget_after {
             self.failed.remove(worker);
         }
         let failed = self.failed.entry(worker.clone()).or_insert_with(|| Failed {
@@ -68,7 +69,7 @@ impl Care {
         });
         failed.failures += 1;
         failed.reason = reason;
-        config.clone_into(&mut failed.config);
+        failed.config.clone_from(&begun.config);
         (now + failed.backoff.next_wait(), failed.health(limits))
     }
 

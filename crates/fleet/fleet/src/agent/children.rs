@@ -5,7 +5,7 @@
 //! the state file, and again after it was killed: its children are ended then, because nobody would do it in time if
 //! the agent froze next.
 //!
-//! Whoever has a [`Child`] can kill it without the watchdog and without that task.
+//! A [`Child`] can be killed without the watchdog and without that task.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,7 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Orders that may wait for the task. A renewal that finds no room only ends the child early, and a stop is enforced
-/// by whoever ordered it.
+/// by the one that ordered it.
 const ORDERS_MAX: usize = 4096;
 /// A watchdog that has not started a child by then is out of order.
 const SPAWN_LIMIT: Duration = Duration::from_secs(2);
@@ -200,7 +200,7 @@ impl Keeper {
         match order {
             Order::Start { start, answer } => {
                 let child = self.start(start).await;
-                // Whoever ordered it is waiting; the end of the agent ends it otherwise.
+                // If nobody waits for it any more, it ends with the agent.
                 let _ = answer.send(child);
             }
             Order::Extend { tie, until } => {

@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::care::Care;
+use super::care::{Begun, Care};
 use super::runner::{BoxFuture, Ended, Identity, Runner};
 use super::state_dir::StateFile;
 use super::task::{self, Handle, Shared, WorkerStatus};
@@ -45,14 +45,6 @@ enum Leave {
     Told,
     /// The store has no record of this instance any more, or never had one.
     Done,
-}
-
-/// The copy that a task runs.
-struct Begun {
-    worker: WorkerId,
-    epoch: u64,
-    config: String,
-    at: BootTime,
 }
 
 pub(super) struct Service {
@@ -284,7 +276,7 @@ impl Service {
         let Some(begun) = self.names.remove(&id) else {
             return;
         };
-        let (worker, now) = (begun.worker, boot_now());
+        let (worker, now) = (begun.worker.clone(), boot_now());
         self.handles.remove(&worker);
         let until = match ended {
             Ended::Stopped | Ended::Restart => {
@@ -293,7 +285,7 @@ impl Service {
             }
             Ended::Failed(reason) => {
                 tracing::warn!(%worker, reason, "worker failed");
-                let (again_at, health) = self.care.failed(&worker, &begun.config, begun.at, now, reason);
+                let (again_at, health) = self.care.failed(&begun, now, reason);
                 task::show(&self.shared.statuses, &worker, begun.epoch, health);
                 self.core.gone_until(&worker, again_at)
             }

@@ -272,7 +272,7 @@ impl Service {
         }
         let left_out = list.left_out.len();
         let mut found = difference(&list.installs, &self.places, &self.unreadable);
-        // Whoever may be meant by an object that cannot be used stays.
+        // A worker that may be meant by an object that cannot be used stays.
         found
             .stops
             .retain(|worker| !list.has_nameless && !list.kept.contains(worker));

@@ -1,8 +1,8 @@
 //! What follows from how the workers do: where they must not run, which instances are not trusted yet, and which ones
 //! no more.
 //!
-//! A worker that fails [`FAILURES_MAX`] times in a row on one instance is kept from it for a while and tried on another;
-//! if no other is left, it stays: then it is the worker that is broken. An instance on which several different workers
+//! A worker that fails three times in a row on one instance is kept from it for a while and tried on another; if no
+//! other is left, it stays: then it is the worker that is broken. An instance on which several different workers
 //! fail, while others do well elsewhere, is cordoned: emptied, and given nothing more until its process is another one
 //! or an operator says so. An instance that has not shown a healthy worker gets a few only, as long as there are
 //! others that have.

@@ -282,16 +282,19 @@ impl ModelStore {
 
     /// `inc` is `None` for an operator's drain.
     pub fn set_state(&mut self, name: &InstanceName, inc: Option<u64>, state: InstanceState) -> Option<u64> {
-        let record = self.instances.get_mut(name)?;
+        let is_taken_back = inc.is_none() && state == InstanceState::Live && self.drained.remove(name);
+        let refused = is_taken_back.then_some(0);
+        let Some(record) = self.instances.get_mut(name) else {
+            return refused;
+        };
         if record.state == InstanceState::Dead || inc.is_some_and(|inc| inc != record.inc) {
-            return None;
+            return refused;
         }
         if inc.is_none() && record.state == InstanceState::Leaving {
-            return None;
+            return refused;
         }
         match state {
             InstanceState::Draining if inc.is_none() => drop(self.drained.insert(name.clone())),
-            InstanceState::Live if inc.is_none() => drop(self.drained.remove(name)),
             InstanceState::Cordoned if record.state != InstanceState::Live => return None,
             _ => (),
         }

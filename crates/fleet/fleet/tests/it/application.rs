@@ -310,7 +310,7 @@ impl Application {
         *highest = epoch.max(*highest);
     }
 
-    /// Rule 5: whoever is named with its epoch goes on until the given moment; the others keep their deadlines.
+    /// Rule 5: a copy that is named with its epoch goes on until the given moment; the others keep their deadlines.
     fn extend(&self, body: &Value) {
         let process = self.state.lock().unwrap().process.clone();
         let named: BTreeMap<(String, u64), BootTime> = body["workers"]

@@ -268,7 +268,7 @@ impl Link {
         answer
     }
 
-    /// The application is over; whoever answers next is another one.
+    /// The application is over; the next to answer is another one.
     fn lose(&self, state: &mut State) {
         let generation = state.generation + 1;
         *state = State {
