@@ -21,6 +21,8 @@ use nagaya_clock::{BootTime, boot_now};
 const CALL_LIMIT: Duration = Duration::from_secs(5);
 /// Renewals that may fail in a row.
 const RENEWALS_LOST_MAX: u32 = 2;
+/// Of further ones, every so many is told.
+const TOLD_EVERY: u32 = 60;
 /// Marks that are remembered: more than there are heartbeats in a lease.
 const MARKS_MAX: usize = 64;
 /// Longest value of `process`, in bytes.
@@ -288,7 +290,10 @@ impl Link {
             Err(error) => {
                 let mut state = self.state();
                 state.failures += 1;
-                tracing::warn!(url = self.options.url, %error, failures = state.failures, "renewal failed");
+                let failures = state.failures;
+                if failures <= RENEWALS_LOST_MAX + 1 || failures.is_multiple_of(TOLD_EVERY) {
+                    tracing::warn!(url = self.options.url, %error, failures, "renewal failed");
+                }
                 if state.failures > RENEWALS_LOST_MAX && self.ready.borrow().is_some() {
                     tracing::error!(url = self.options.url, "the application is lost");
                     self.lose(&mut state);
