@@ -21,6 +21,7 @@ mod demo;
 pub mod docs;
 mod status;
 mod token;
+mod watchdog;
 
 pub use app::{readiness, service, settings};
 pub use cli::{command_line, run};

@@ -18,13 +18,29 @@ struct Stat {
 /// Returns whether a process of the leader's family lives: a member of its group, a descendant of one, or, with
 /// `and_strays`, any other descendant of this process that is not of another leader's family.
 pub fn has_living(leader: Pid, others: &[Pid], and_strays: bool) -> bool {
-    let processes = processes();
-    let other_groups: HashSet<i32> = others.iter().map(|other| other.as_raw_pid()).collect();
-    let (me, leader) = (getpid().as_raw_pid(), leader.as_raw_pid());
-    processes
-        .iter()
-        .filter(|(pid, stat)| stat.is_alive && **pid != me)
-        .any(|(pid, _)| belongs(*pid, &processes, (me, leader), &other_groups, and_strays))
+    Processes::read().has_living(leader, others, and_strays)
+}
+
+/// The processes of the machine at about one moment. Reading them takes a system call each, so one look at many groups
+/// shares them.
+pub(crate) struct Processes(HashMap<i32, Stat>);
+
+impl Processes {
+    pub(crate) fn read() -> Processes {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        Processes(pids.filter_map(|pid| Some((pid, stat_of(pid)?))).collect())
+    }
+
+    /// [`has_living`] in these processes. The leader may be among `others`.
+    pub(crate) fn has_living(&self, leader: Pid, others: &[Pid], and_strays: bool) -> bool {
+        let other_groups: HashSet<i32> = others.iter().map(|other| other.as_raw_pid()).collect();
+        let (me, leader) = (getpid().as_raw_pid(), leader.as_raw_pid());
+        self.0
+            .iter()
+            .filter(|(pid, stat)| stat.is_alive && **pid != me)
+            .any(|(pid, _)| belongs(*pid, &self.0, (me, leader), &other_groups, and_strays))
+    }
 }
 
 /// Looks from a process upwards for the leader's group, for another leader's, or for this process.
@@ -56,7 +72,8 @@ fn belongs(
 }
 
 /// Sends a signal to the group and, with `and_strays`, to each orphan that this process has adopted. The leader must
-/// not have been reaped. Only children of this process are signalled by their number: nobody else can reap them.
+/// not have been reaped; it may be among `others`. Only children of this process are signalled by their number: nobody
+/// else can reap them.
 pub(crate) fn signal_family(leader: Pid, others: &[Pid], and_strays: bool, signal: Signal) {
     match kill_process_group(leader, signal) {
         Ok(()) | Err(Errno::SRCH) => (),
@@ -73,12 +90,6 @@ pub(crate) fn signal_family(leader: Pid, others: &[Pid], and_strays: bool, signa
             kill_process(child, signal).ok();
         }
     }
-}
-
-fn processes() -> HashMap<i32, Stat> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter_map(|pid| Some((pid, stat_of(pid)?))).collect()
 }
 
 fn stat_of(pid: i32) -> Option<Stat> {

@@ -1,5 +1,6 @@
 //! The supervisor's side: orders to the watchdog, and the duties that remain if that is out of order.
 
+use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -80,7 +81,9 @@ pub struct Leash {
     inbox: Inbox,
     process: Child,
     next_group: Group,
-    groups: Vec<Leashed>,
+    groups: HashMap<Group, Leashed>,
+    /// Ends that were told while an answer to something else was awaited.
+    told: VecDeque<Report>,
 }
 
 impl Leash {
@@ -101,7 +104,8 @@ impl Leash {
             inbox: Inbox::default(),
             process,
             next_group: 1,
-            groups: Vec::new(),
+            groups: HashMap::new(),
+            told: VecDeque::new(),
         })
     }
 
@@ -137,14 +141,14 @@ impl Leash {
                 Some(Report::Started { group: of, pid }) if of == group => {
                     let leader = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
                     let leashed = Leashed { group, leader };
-                    self.groups.push(leashed);
+                    self.groups.insert(group, leashed);
                     return Ok(leashed);
                 }
                 Some(Report::NotStarted { group: of, errno }) if of == group => {
                     return Err(io::Error::from_raw_os_error(errno));
                 }
-                // Of a group that its supervisor does not wait for here.
-                Some(_) => (),
+                // Of another group, whose end is told later.
+                Some(report) => self.told.push_back(report),
                 None => return Err(io::Error::other("the watchdog has ended")),
             }
         }
@@ -175,9 +179,13 @@ impl Leash {
     /// Waits for what the watchdog has to tell. Cancel safe.
     pub async fn event(&mut self) -> Event {
         loop {
-            match self.inbox.report(&self.stream).await {
+            let report = match self.told.pop_front() {
+                Some(report) => Ok(Some(report)),
+                None => self.inbox.report(&self.stream).await,
+            };
+            match report {
                 Ok(Some(Report::Gone { group, status, cause })) => {
-                    if let Some(group) = self.groups.iter().find(|known| known.group == group) {
+                    if let Some(group) = self.groups.get(&group) {
                         return Event::Gone {
                             group: *group,
                             status: ExitStatus::from_raw(status),
@@ -193,8 +201,15 @@ impl Leash {
 
     /// Lets go of a group that is gone. It must not be signalled any more.
     pub async fn let_go(&mut self, leashed: Leashed) -> io::Result<()> {
-        self.groups.retain(|known| *known != leashed);
+        self.groups.remove(&leashed.group);
         self.tell(&Order::LetGo { group: leashed.group }).await
+    }
+
+    /// Kills a watchdog that is out of order. [`Leash::event`] tells [`Event::Ended`] next.
+    pub fn kill(&mut self) {
+        if let Err(error) = self.process.start_kill() {
+            tracing::warn!(%error, "the watchdog could not be killed");
+        }
     }
 
     /// Ends the watchdog, and with it whatever it still watches.

@@ -1,5 +1,6 @@
 //! The watchdog's own process: a timer, a socket and its children.
 
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
@@ -19,7 +20,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::family::{has_living, signal_family};
+use crate::family::{Processes, signal_family};
 use crate::rules::{Step, Tether};
 use crate::wire::{Cause, Group, Inbox, Order, Report, send};
 
@@ -122,13 +123,9 @@ impl Watchdog {
         let is_cut = self.stream.is_none();
         let mut next = boot_now() + Duration::from_secs(3600);
         let mut reports = Vec::new();
+        let processes = OnceCell::new();
         for watched in &mut self.groups {
-            let others: Vec<Pid> = leaders
-                .iter()
-                .copied()
-                .filter(|leader| *leader != watched.leader)
-                .collect();
-            let (again, gone) = watched.look(&others);
+            let (again, gone) = watched.look(&leaders, &processes);
             next = next.min(again);
             reports.extend(gone);
         }
@@ -248,7 +245,7 @@ impl Watchdog {
 
 impl Watched {
     /// Does what is due; returns when to look again, and the report of its end.
-    fn look(&mut self, others: &[Pid]) -> (BootTime, Option<Report>) {
+    fn look(&mut self, leaders: &[Pid], processes: &OnceCell<Processes>) -> (BootTime, Option<Report>) {
         let now = boot_now();
         if self.is_reported {
             return (now + Duration::from_secs(3600), None);
@@ -259,8 +256,12 @@ impl Watched {
             self.status = Some(status);
             self.tether.leader_ended(now);
         }
-        let takes_strays = others.is_empty();
-        let is_alive = self.status.is_none() || has_living(self.leader, others, takes_strays);
+        let takes_strays = leaders.len() == 1;
+        let has_living = || {
+            let processes = processes.get_or_init(Processes::read);
+            processes.has_living(self.leader, leaders, takes_strays)
+        };
+        let is_alive = self.status.is_none() || has_living();
         let soon = now + LOOK_INTERVAL;
         match self.tether.step(now, is_alive) {
             Step::Gone if !self.was_empty => {
@@ -284,7 +285,7 @@ impl Watched {
             Step::Term => {
                 signal_family(
                     self.leader,
-                    others,
+                    leaders,
                     takes_strays && self.status.is_some(),
                     Signal::TERM,
                 );
@@ -292,7 +293,7 @@ impl Watched {
             }
             Step::Kill => {
                 self.was_empty = false;
-                signal_family(self.leader, others, takes_strays, Signal::KILL);
+                signal_family(self.leader, leaders, takes_strays, Signal::KILL);
                 (soon, None)
             }
             Step::Wait(moment) if self.status.is_some() => (moment.min(soon), None),

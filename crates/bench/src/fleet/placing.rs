@@ -9,7 +9,7 @@ use nagaya_clock::boot_now;
 use nagaya_fleet::manager::difference;
 use nagaya_fleet::name::{AppName, InstanceName, WorkerId};
 use nagaya_fleet::plan::{Fleet, Instance, Worker};
-use nagaya_fleet::protocol::{Rebalance, decide};
+use nagaya_fleet::protocol::{Care, Rebalance, decide};
 use nagaya_fleet::store::{Capabilities, Install, Store};
 use nagaya_fleet::timing::Timing;
 use nagaya_redis_client::{Client, Options, RedisUrl};
@@ -84,7 +84,12 @@ async fn place(client: &Arc<Client>, app: &str, plan: &Plan) -> anyhow::Result<(
     store.put(&list).await?;
     let snapshot = store.snapshot(None).await?;
     let places = snapshot.places.context("the workers were asked for")?;
-    let decision = decide(&snapshot.instances, &places, Rebalance::default());
+    let decision = decide(
+        &snapshot.instances,
+        &places,
+        &Care::default(),
+        Rebalance::default(),
+    );
     let mut placed = 0;
     for (name, (inc, workers)) in &decision.assigns {
         placed += store.assign(name, *inc, "place", workers).await?.unwrap_or(0);

@@ -55,6 +55,12 @@ async fn list(State(api): State<FleetApi>) -> Answer {
         "unplaced": manager.unplaced,
         "syncs": manager.syncs,
         "sync_failures": manager.sync_failures,
+        "left_out": manager.left_out,
+        "health": {
+            "starting": manager.health.starting, "healthy": manager.health.healthy,
+            "failing": manager.health.failing, "quarantined": manager.health.quarantined,
+        },
+        "cordoned": manager.cordoned.iter().map(|name| name.as_str()).collect::<Vec<_>>(),
         "held": held.map(|held| json!({"digest": held.digest, "stops": held.stops, "of": held.of})),
         "bounds": api.bounds.to_string(),
     });

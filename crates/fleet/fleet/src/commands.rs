@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{
-    self, AgentError, AgentHandle, AgentOptions, ExecOptions, ExecRunner, HttpRunner, Runner,
+    self, AgentError, AgentHandle, AgentOptions, ExecOptions, ExecRunner, HttpOptions, HttpRunner, Runner,
 };
 use crate::ask::{Answers, ask};
 use crate::manager::{self, HeldStops, ManagerHandle, ManagerOptions};
@@ -53,8 +53,8 @@ impl StoreOptions {
 pub enum RunnerOptions {
     /// `--exec 'cmd {}'`
     Exec(ExecOptions),
-    /// `--http URL`
-    Http { url: String },
+    /// `--http URL`, and the token that the application asks for.
+    Http { url: String, token: Option<String> },
 }
 
 /// Why a command failed.
@@ -77,9 +77,16 @@ pub async fn run_agent(
 ) -> Result<(), CommandError> {
     let timing = options.timing;
     let runner: Arc<dyn Runner> = match runner {
-        RunnerOptions::Exec(exec) => Arc::new(ExecRunner::new(exec).map_err(CommandError::Runner)?),
-        RunnerOptions::Http { url } => {
-            Arc::new(HttpRunner::new(&url, timing.lease, timing.heartbeat).map_err(CommandError::Runner)?)
+        RunnerOptions::Exec(exec) => Arc::new(ExecRunner::new(exec, timing).map_err(CommandError::Runner)?),
+        RunnerOptions::Http { url, token } => {
+            let http = HttpOptions {
+                url,
+                token,
+                app: store.app.clone(),
+                instance: options.name.clone(),
+                timing,
+            };
+            Arc::new(HttpRunner::new(http).map_err(CommandError::Runner)?)
         }
     };
     let handle = AgentHandle::default();

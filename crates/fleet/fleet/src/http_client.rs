@@ -1,4 +1,4 @@
-//! HTTP calls of callbacks and source lists: one request per connection.
+//! HTTP calls of callbacks, over connections that are kept, and of source lists, one request per connection.
 
 use std::io;
 use std::path::Path;
@@ -103,7 +103,14 @@ impl Answer {
 
 /// Calls servers; over TLS if the URL it was made for asks for that.
 #[derive(Clone, Debug)]
-pub(crate) enum Caller {
+pub(crate) struct Caller {
+    client: AnyClient,
+    /// Each request has a connection of its own.
+    is_single: bool,
+}
+
+#[derive(Clone, Debug)]
+enum AnyClient {
     Plain(Client),
     Tls(HttpsClient),
 }
@@ -117,11 +124,29 @@ impl Caller {
             idle: Duration::ZERO,
             idle_per_host_max: 0,
         };
-        if !url.is_tls() {
-            return Ok(Caller::Plain(Client::new(limits)));
-        }
-        let config = tls::client_config(ca).map_err(io::Error::other)?;
-        Ok(Caller::Tls(Client::with_tls(limits, config)))
+        Caller::with_limits(url, ca, limits)
+    }
+
+    /// A caller that keeps its connections.
+    pub(crate) fn kept(url: &Url) -> io::Result<Caller> {
+        let limits = Limits {
+            connect: None,
+            ..Limits::default()
+        };
+        Caller::with_limits(url, None, limits)
+    }
+
+    fn with_limits(url: &Url, ca: Option<&Path>, limits: Limits) -> io::Result<Caller> {
+        let client = if url.is_tls() {
+            let config = tls::client_config(ca).map_err(io::Error::other)?;
+            AnyClient::Tls(Client::with_tls(limits, config))
+        } else {
+            AnyClient::Plain(Client::new(limits))
+        };
+        Ok(Caller {
+            client,
+            is_single: limits.idle_per_host_max == 0,
+        })
     }
 
     /// Sends one request and reads the whole response. A body that is cut short is an error.
@@ -139,9 +164,11 @@ impl Caller {
                     .body(Bytes::copy_from_slice(body))
                     .body_max(RESPONSE_BYTES_MAX)
                     .header(HOST, host(url)?)
-                    .header(CONNECTION, HeaderValue::from_static("close"))
                     .header(ACCEPT, HeaderValue::from_static("application/json"))
                     .header(CONTENT_LENGTH, body.len().into());
+                if self.is_single {
+                    call = call.header(CONNECTION, HeaderValue::from_static("close"));
+                }
                 for (name, value) in headers {
                     let value = HeaderValue::from_str(value).map_err(io::Error::other)?;
                     call = call.header(name.clone(), value);
@@ -149,9 +176,9 @@ impl Caller {
                 call.send().await
             }};
         }
-        let sent = match (self, url.is_tls()) {
-            (Caller::Plain(client), false) => send!(client),
-            (Caller::Tls(client), true) => send!(client),
+        let sent = match (&self.client, url.is_tls()) {
+            (AnyClient::Plain(client), false) => send!(client),
+            (AnyClient::Tls(client), true) => send!(client),
             _ => {
                 return Err(io::Error::other(
                     "a list that begins with https goes on with it, and so with http",

@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
 /// Statistics at one moment, as one manager sees the fleet.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct FleetStats {
     pub workers: u64,
     pub live_instances: u64,
@@ -18,12 +18,20 @@ pub struct FleetStats {
     pub unplaced: u64,
     /// Most minus fewest workers on the instances that accept any.
     pub spread: u64,
+    /// Workers by health.
+    pub healthy: u64,
+    pub failing: u64,
+    pub quarantined: u64,
+    /// Instances that were emptied because many different workers failed on them.
+    pub cordoned: Vec<String>,
     /// Stops that wait for a confirmation.
     pub held_stops: u64,
     pub placed: u64,
     /// Running workers that were asked to move.
     pub moves: u64,
     pub deaths: u64,
+    /// Objects of the last list that could not be used.
+    pub left_out: u64,
     pub syncs: u64,
     pub sync_failures: u64,
     /// Worker time without a running copy.
@@ -99,9 +107,29 @@ impl Stats for FleetStats {
                 self.unplaced,
             ),
             (
+                "nagaya_fleet_workers_healthy",
+                "Workers that have been up for a while.",
+                self.healthy,
+            ),
+            (
+                "nagaya_fleet_workers_failing",
+                "Workers that failed since they were healthy last.",
+                self.failing,
+            ),
+            (
+                "nagaya_fleet_workers_quarantined",
+                "Workers that fail again and again and are restarted rarely.",
+                self.quarantined,
+            ),
+            (
                 "nagaya_fleet_spread",
                 "Most minus fewest workers on the instances that take any.",
                 self.spread,
+            ),
+            (
+                "nagaya_fleet_objects_left_out",
+                "Objects of the last outside list that could not be used.",
+                self.left_out,
             ),
             (
                 "nagaya_fleet_held_stops",
@@ -112,6 +140,13 @@ impl Stats for FleetStats {
         for (name, help, value) in gauges {
             let gauge = ConstGauge::new(value as f64);
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        }
+        let help = "Instances emptied because many different workers failed on them: 1 each.";
+        let gauge = ConstGauge::new(1.0);
+        let mut family =
+            encoder.encode_descriptor("nagaya_fleet_instance_cordoned", help, None, gauge.metric_type())?;
+        for name in &self.cordoned {
+            gauge.encode(family.encode_family(&[("name", name.as_str())])?)?;
         }
         Ok(())
     }

@@ -6,19 +6,24 @@ use serde_json::{Value, json};
 
 use crate::name::{InstanceName, WorkerId};
 use crate::plan::{PlanCost, Step};
-use crate::protocol::{Rebalance, fleet_of};
+use crate::protocol::{Care, Rebalance, fleet_of};
 use crate::store::{FleetSnapshot, Place};
 
 /// Instances and workers at one moment.
 #[derive(Clone, Debug)]
 pub struct Status {
     snapshot: FleetSnapshot,
+    care: Care,
 }
 
 impl Status {
     /// `snapshot` must have been read with its workers.
-    pub fn new(snapshot: FleetSnapshot) -> Status {
-        Status { snapshot }
+    pub fn new(mut snapshot: FleetSnapshot) -> Status {
+        let (health, avoided) = snapshot.health.take().unwrap_or_default();
+        Status {
+            snapshot,
+            care: Care { health, avoided },
+        }
     }
 
     fn places(&self) -> impl Iterator<Item = (&WorkerId, &Place)> {
@@ -43,7 +48,7 @@ impl Status {
                 moment(record.since_ms),
             ]);
         }
-        let mut workers = new_table(&["WORKER", "STATE", "INSTANCE", "EPOCH", "WHY", "SINCE"]);
+        let mut workers = new_table(&["WORKER", "STATE", "HEALTH", "INSTANCE", "EPOCH", "WHY", "SINCE"]);
         for (worker, place) in self.places() {
             let state = if place.remove {
                 "removing"
@@ -53,6 +58,7 @@ impl Status {
             workers.add_row([
                 worker.to_string(),
                 state.to_owned(),
+                self.health_cell(worker, place),
                 text(place.owner.as_ref()),
                 place.epoch.to_string(),
                 place.why.clone(),
@@ -60,6 +66,26 @@ impl Status {
             ]);
         }
         format!("{instances}\n\n{workers}\n")
+    }
+
+    /// Formats how a worker does, and why it does not do well.
+    fn health_cell(&self, worker: &WorkerId, place: &Place) -> String {
+        match self.care.of(worker, place) {
+            None => "-".to_owned(),
+            Some(health) if health.is_failing() => {
+                format!("{} ({}x: {})", health.state, health.failures, health.reason)
+            }
+            Some(health) => health.state.clone(),
+        }
+    }
+
+    fn health_json(&self, worker: &WorkerId, place: &Place) -> Value {
+        self.care.of(worker, place).map_or(Value::Null, |health| {
+            json!({
+                "state": health.state, "failures": health.failures, "reason": health.reason,
+                "since_ms": health.since_ms,
+            })
+        })
     }
 
     pub fn to_json(&self) -> Value {
@@ -76,6 +102,9 @@ impl Status {
                 "id": worker.as_str(), "state": place.state.as_str(), "removing": place.remove,
                 "instance": place.owner.as_ref().map(InstanceName::as_str), "epoch": place.epoch,
                 "why": place.why, "since_ms": place.since_ms,
+                "health": self.health_json(worker, place),
+                "avoids": self.care.avoided.get(worker).into_iter().flatten().map(InstanceName::as_str)
+                    .collect::<Vec<_>>(),
             })
         });
         json!({
@@ -89,7 +118,12 @@ impl Status {
     /// Returns what a rebalance would do now.
     pub fn plan(&self, rebalance: Rebalance) -> PlanReport {
         let places = self.snapshot.places.clone().unwrap_or_default();
-        let (fleet, names, ids) = fleet_of(&self.snapshot.instances, &places, rebalance.per_zone_max);
+        let (fleet, names, ids) = fleet_of(
+            &self.snapshot.instances,
+            &places,
+            &self.care,
+            rebalance.per_zone_max,
+        );
         let plan = fleet.plan();
         let steps = plan.steps.iter().map(|step| match *step {
             Step::Place { worker, to } => (ids[worker].clone(), None, names[to].clone()),

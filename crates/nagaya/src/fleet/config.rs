@@ -36,6 +36,8 @@ settings! {
         /// What callers of `POST /v1/fleet/webhook` prove that they know, as a bearer token or as the key
         /// of an HMAC-SHA256 of the body. Not set, only `http.token` lets them in.
         webhook_secret: Option<Secret> = Unset, fixed;
+        /// What an agent with `--http` sends to the application as a bearer token. Not set, none.
+        callback_token: Option<Secret> = Unset, fixed;
         /// How long an agent's workers may run after its last confirmed heartbeat was sent. The same on
         /// all agents of an app.
         lease: Duration = "5s", fixed, range "200ms" to "1h";

@@ -154,6 +154,13 @@ fn describe(status: &ManagerStatus) -> String {
     if status.unplaced > 0 {
         text.push_str(&format!(", {} fit nowhere", status.unplaced));
     }
+    let failing = status.health.failing + status.health.quarantined;
+    if failing > 0 {
+        text.push_str(&format!(", {failing} failing"));
+    }
+    for name in &status.cordoned {
+        text.push_str(&format!(", {name} cordoned"));
+    }
     if let Some(held) = &status.held {
         text.push_str(&format!(", {} stops held until confirmed", held.stops));
     }
@@ -166,10 +173,15 @@ fn stats(status: &ManagerStatus) -> FleetStats {
         live_instances: status.live_instances as u64,
         unplaced: status.unplaced as u64,
         spread: status.cost.spread_before as u64,
+        healthy: status.health.healthy as u64,
+        failing: status.health.failing as u64,
+        quarantined: status.health.quarantined as u64,
+        cordoned: status.cordoned.iter().map(ToString::to_string).collect(),
         held_stops: status.held.as_ref().map_or(0, |held| held.stops as u64),
         placed: status.assigned_total,
         moves: status.revoked_total,
         deaths: status.deaths_total,
+        left_out: status.left_out as u64,
         syncs: status.syncs,
         sync_failures: status.sync_failures,
         dark: status.dark,

@@ -181,3 +181,49 @@ fn the_house_manages_the_fleet_that_its_settings_name() {
     let mut client = nagaya_testkit::RespClient::connect(house.address("room")).unwrap();
     assert_eq!(client.cmd(&["DBSIZE"]).unwrap().int(), 0);
 }
+
+#[test]
+fn a_broken_host_is_emptied_and_named() {
+    let redis = Redis::start();
+    let mut stage = Stage::without_redis(12);
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    stage
+        .variables
+        .push(("NAGAYA_FLEET__REDIS".to_owned(), redis.url()));
+    let listen = address.to_string();
+    let flags = ["manager", "--source", "file:list.json", "--http-listen", &listen];
+    let _manager = stage.start("manager", &[&flags[..], &QUICK].concat());
+    let _good = stage.agent("good", &[]);
+    wait::until("all run", LIMIT, || stage.runs_on("good") == 12);
+    wait::until("all are healthy", LIMIT, || {
+        http::get(address, "/metrics")
+            .is_ok_and(|answer| answer.body.contains("nagaya_fleet_workers_healthy 12.0"))
+    });
+    let broken = ["agent", "--name", "broken", "--exec", "/no/such/binary {}"];
+    let _broken = stage.start("broken", &[&broken[..], &QUICK].concat());
+    let named = r#"nagaya_fleet_instance_cordoned{name="broken"} 1.0"#;
+    wait::until("the alert's figure names it", LIMIT, || {
+        http::get(address, "/metrics").is_ok_and(|answer| answer.body.contains(named))
+    });
+    wait::until("all run on the healthy host", LIMIT, || {
+        stage.runs_on("good") == 12
+    });
+    let list = get_json(address, "/v1/fleet");
+    let instances = list["instances"].as_array().unwrap();
+    let state = |name: &str| instances.iter().find(|one| one["name"] == name).unwrap()["state"].clone();
+    assert_eq!(
+        (state("broken"), state("good")),
+        ("cordoned".into(), "live".into())
+    );
+    let avoiding = list["workers"].as_array().unwrap().iter();
+    assert!(
+        avoiding.filter(|one| one["avoids"][0] == "broken").count() >= 3,
+        "{list}"
+    );
+    let shown = stage.run(&["list"]).stdout;
+    assert!(shown.contains("HEALTH") && shown.contains("cordoned"), "{shown}");
+    let events = stage.run(&["events", "--count", "1000"]).stdout;
+    assert!(events.contains("cordoned"), "{events}");
+    let ready = http::get(address, "/readyz").unwrap().body;
+    assert!(ready.contains("broken cordoned"), "{ready}");
+}

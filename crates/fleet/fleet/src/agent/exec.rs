@@ -1,70 +1,126 @@
 //! Workers as child processes: `cmd {}` with the worker's id for `{}`, and the config on standard input.
 
-use std::io;
-use std::process::Stdio;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_process::{Group, Signal};
+use nagaya_clock::{BootTime, boot_now};
+use nagaya_leash::{MARGIN, Start};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, Command};
+use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
+use super::children::{Child, Children, Over, WatchdogCommand};
 use super::runner::{Attempt, BoxFuture, Ended, Identity, Question, Runner};
-use super::spawn::Spawner;
-use nagaya_clock::{BootTime, boot_now};
+use crate::timing::Timing;
 
 /// Longest answer of a request command, in bytes.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// What to run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ExecOptions {
     /// A command line; `{}` in any word stands for the worker's id. No shell is involved.
     pub command: String,
     /// A command line that answers a question on its standard output; `{key}` stands for its key.
     pub request: Option<String>,
-    /// A worker that writes nothing to its standard output for this long counts as hung. If unset, the output
-    /// goes where the agent's goes.
+    /// A worker that writes nothing to its standard output for this long counts as hung. The output goes where the
+    /// agent's goes in any case.
     pub progress_limit: Option<Duration>,
+    /// Starts the watchdog.
+    pub watchdog: WatchdogCommand,
 }
 
 /// Runs workers as child processes.
 #[derive(Debug)]
 pub struct ExecRunner {
     options: ExecOptions,
+    timing: Timing,
     words: Vec<String>,
     request: Option<Vec<String>>,
-    spawner: Spawner,
+    children: Children,
+}
+
+/// The agent's ends of a child's pipes.
+struct Pipes {
+    input: Option<pipe::Sender>,
+    output: Option<pipe::Receiver>,
 }
 
 impl ExecRunner {
-    /// Must run inside a tokio runtime. Fails for a command line without a command.
-    pub fn new(options: ExecOptions) -> io::Result<ExecRunner> {
+    /// Must run inside a tokio runtime, in a process that nobody else starts children in. Fails for a command line
+    /// without a command.
+    pub fn new(options: ExecOptions, timing: Timing) -> io::Result<ExecRunner> {
         let parse = |line: &str| {
             split_words(line).ok_or_else(|| io::Error::other(format!("{line:?} is not a command line")))
         };
         Ok(ExecRunner {
             words: parse(&options.command)?,
             request: options.request.as_deref().map(parse).transpose()?,
-            spawner: Spawner::start()?,
+            children: Children::new(options.watchdog)?,
+            timing,
             options,
         })
     }
 
-    fn command(&self, words: &[String], identity: &Identity, key: &str) -> Command {
-        let fill = |word: &String| word.replace("{}", identity.worker.as_str()).replace("{key}", key);
-        let mut command = Command::new(fill(&words[0]));
-        command
-            .args(words[1..].iter().map(fill))
-            .env("NAGAYA_APP", identity.app.as_str())
-            .env("NAGAYA_INSTANCE", identity.instance.as_str())
-            .env("NAGAYA_WORKER", identity.worker.as_str())
-            .env("NAGAYA_EPOCH", identity.epoch.to_string())
-            .stdin(Stdio::piped());
-        command
+    /// Returns the deadline for the watchdog, which kills two of its margins before it: at the end of the lease less
+    /// the margin of the settings.
+    fn leashed_until(&self, lease: BootTime) -> BootTime {
+        lease - self.timing.margin + MARGIN * 2
+    }
+
+    fn order(
+        &self,
+        words: &[String],
+        identity: &Identity,
+        key: &str,
+        lease: BootTime,
+        streams: [OwnedFd; 3],
+    ) -> Start {
+        let fill = |word: &String| -> OsString {
+            let word = word.replace("{}", identity.worker.as_str());
+            word.replace("{key}", key).into()
+        };
+        let variable = |name: &str, value: &str| (name.into(), value.into());
+        Start {
+            command: words.iter().map(fill).collect(),
+            variables: vec![
+                variable("NAGAYA_APP", identity.app.as_str()),
+                variable("NAGAYA_INSTANCE", identity.instance.as_str()),
+                variable("NAGAYA_WORKER", identity.worker.as_str()),
+                variable("NAGAYA_EPOCH", &identity.epoch.to_string()),
+            ],
+            streams: Some(streams),
+            until: self.leashed_until(lease),
+            grace: self.timing.grace,
+            stop_timeout: self.timing.grace,
+        }
+    }
+
+    async fn start(
+        &self,
+        identity: &Identity,
+        lease: &mut watch::Receiver<BootTime>,
+    ) -> io::Result<(Child, Pipes)> {
+        let (input, feed) = io::pipe()?;
+        let (output, follow) = if self.options.progress_limit.is_some() {
+            let (follow, output) = io::pipe()?;
+            (output.into(), Some(pipe::Receiver::from_owned_fd(follow.into())?))
+        } else {
+            (io::stdout().as_fd().try_clone_to_owned()?, None)
+        };
+        let streams = [input.into(), output, io::stderr().as_fd().try_clone_to_owned()?];
+        let until = *lease.borrow_and_update();
+        let order = self.order(&self.words, identity, "", until, streams);
+        let child = self.children.start(order).await?;
+        let pipes = Pipes {
+            input: Some(pipe::Sender::from_owned_fd(feed.into())?),
+            output: follow,
+        };
+        Ok((child, pipes))
     }
 
     async fn live(&self, attempt: Attempt<'_>) -> Ended {
@@ -72,58 +128,49 @@ impl ExecRunner {
             identity,
             config,
             stop,
+            lease,
             questions,
             started,
         } = attempt;
-        let mut command = self.command(&self.words, identity, "");
-        if self.options.progress_limit.is_some() {
-            command.stdout(Stdio::piped());
-        }
         let bytes = config.borrow_and_update().clone();
-        let mut child = match self.spawner.spawn(command).await {
-            Ok(child) => child,
+        let (mut child, pipes) = match self.start(identity, lease).await {
+            Ok(started) => started,
             Err(error) => return Ended::Failed(format!("{:?} not started: {error}", self.words[0])),
         };
-        let Some(group) = Group::of(&child) else {
-            return Ended::Failed("the process has no id".into());
-        };
-        let progress = self.follow_output(&mut child);
-        let feeding = tokio::spawn(feed(child.stdin.take(), bytes));
+        let mut progress = follow_output(pipes.output);
+        let feeding = tokio::spawn(feed(pipes.input, bytes));
         started();
-        let mut progress_seen = progress.clone();
         let (ended, kill_at) = loop {
             tokio::select! {
                 biased;
                 kill_at = stop.ordered() => break (Ended::Stopped, kill_at),
-                status = child.wait() => {
-                    let reason = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-                    break (Ended::Failed(reason), BootTime::ZERO);
+                over = child.over() => {
+                    feeding.abort();
+                    return match over {
+                        Over::Ended(status) => Ended::Failed(status.to_string()),
+                        Over::Deadline | Over::WatchdogKilled => Ended::Restart,
+                    };
                 }
-                Ok(()) = config.changed() => break (Ended::Restart, boot_now() + Duration::from_secs(1)),
-                Some(question) = questions.recv() => self.answer(identity, question),
-                () = self.hangs(&mut progress_seen) => {
-                    break (Ended::Failed("no output for too long".into()), BootTime::ZERO);
+                Ok(()) = lease.changed() => {
+                    child.extend(self.leashed_until(*lease.borrow_and_update()));
+                }
+                Ok(()) = config.changed() => break (Ended::Restart, self.stop_by(lease)),
+                Some(question) = questions.recv() => self.answer(identity, lease, question),
+                () = self.hangs(&mut progress) => {
+                    break (Ended::Failed("no output for too long".into()), self.stop_by(lease));
                 }
             }
         };
-        end_group(&mut child, group, kill_at).await;
+        // The watchdog kills at that time; half of the margin is left for it to be late.
+        child.end(kill_at + self.timing.margin / 2).await;
         feeding.abort();
-        self.spawner.forget(group);
         ended
     }
 
-    /// Counts chunks of output, if a progress limit is set.
-    fn follow_output(&self, child: &mut Child) -> watch::Receiver<u64> {
-        let (sender, receiver) = watch::channel(0);
-        if let Some(mut output) = child.stdout.take() {
-            tokio::spawn(async move {
-                let mut buffer = [0; 4096];
-                while matches!(output.read(&mut buffer).await, Ok(read) if read > 0) {
-                    sender.send_modify(|pieces| *pieces += 1);
-                }
-            });
-        }
-        receiver
+    /// Returns when a worker that is to end now must be dead.
+    fn stop_by(&self, lease: &watch::Receiver<BootTime>) -> BootTime {
+        let end = *lease.borrow() - self.timing.margin;
+        (boot_now() + self.timing.grace).min(end)
     }
 
     /// Returns when there was no output for too long.
@@ -138,25 +185,66 @@ impl ExecRunner {
         }
     }
 
-    fn answer(&self, identity: &Identity, question: Question) {
+    fn answer(&self, identity: &Identity, lease: &watch::Receiver<BootTime>, question: Question) {
         let Some(words) = &self.request else {
             let _ = question
                 .answer
                 .send(Err("the agent has no command for requests".into()));
             return;
         };
-        let mut command = self.command(words, identity, &question.key);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true);
-        let spawner = self.spawner.clone();
+        let request = self.request(words, identity, lease.clone(), &question.key);
         tokio::spawn(async move {
-            let answer = tokio::time::timeout(ANSWER_LIMIT, run_request(spawner, command)).await;
-            let answer = answer.unwrap_or_else(|_| Err("the request command took too long".into()));
+            let answer = request.await;
             // The asker may have given up.
             let _ = question.answer.send(answer);
         });
+    }
+
+    /// Returns a future that runs a request command, which is on the leash as the worker is.
+    fn request(
+        &self,
+        words: &[String],
+        identity: &Identity,
+        mut lease: watch::Receiver<BootTime>,
+        key: &str,
+    ) -> impl Future<Output = Result<String, String>> + Send + use<> {
+        let until = *lease.borrow_and_update();
+        let prepared = request_streams().map(|(streams, output)| {
+            let order = self.order(words, identity, key, until, streams);
+            (order, output)
+        });
+        let (children, timing) = (self.children.clone(), self.timing);
+        async move {
+            let (order, output) = prepared.map_err(|error| error.to_string())?;
+            let mut child = children.start(order).await.map_err(|error| error.to_string())?;
+            let mut bytes = Vec::new();
+            let reading = async {
+                let output = pipe::Receiver::from_owned_fd(output)?;
+                output.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes).await
+            };
+            let renewing = async {
+                while lease.changed().await.is_ok() {
+                    let until = *lease.borrow_and_update();
+                    child.extend(until - timing.margin + MARGIN * 2);
+                }
+            };
+            let read = tokio::select! {
+                read = tokio::time::timeout(ANSWER_LIMIT, reading) => read,
+                () = renewing => Ok(Err(io::Error::other("the worker has ended"))),
+            };
+            let answer = match read {
+                Err(_) => Err("the request command took too long".to_owned()),
+                Ok(Err(error)) => Err(error.to_string()),
+                Ok(Ok(_)) => match tokio::time::timeout(timing.grace, child.over()).await {
+                    Ok(Over::Ended(status)) if status.success() => return Ok(read_answer(&bytes)),
+                    Ok(Over::Ended(status)) => return Err(status.to_string()),
+                    Ok(_) => return Err("the request command was ended".into()),
+                    Err(_) => Ok(read_answer(&bytes)),
+                },
+            };
+            child.end(boot_now() + timing.grace + timing.margin).await;
+            answer
+        }
     }
 }
 
@@ -166,44 +254,45 @@ impl Runner for ExecRunner {
     }
 }
 
-async fn run_request(spawner: Spawner, command: Command) -> Result<String, String> {
-    let mut child = spawner.spawn(command).await.map_err(|error| error.to_string())?;
-    let mut bytes = Vec::new();
-    if let Some(output) = child.stdout.take() {
-        let read = output.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes).await;
-        read.map_err(|error| error.to_string())?;
-    }
-    let status = child.wait().await.map_err(|error| error.to_string())?;
-    if !status.success() {
-        return Err(status.to_string());
-    }
-    Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+fn request_streams() -> io::Result<([OwnedFd; 3], OwnedFd)> {
+    let (output, written) = io::pipe()?;
+    let nothing = std::fs::File::open("/dev/null")?;
+    let errors = io::stderr().as_fd().try_clone_to_owned()?;
+    Ok(([nothing.into(), written.into(), errors], output.into()))
 }
 
-async fn feed(pipe: Option<tokio::process::ChildStdin>, config: Arc<[u8]>) {
+fn read_answer(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim_end().to_owned()
+}
+
+/// Passes output on to the agent's own and counts its pieces.
+fn follow_output(output: Option<pipe::Receiver>) -> watch::Receiver<u64> {
+    let (sender, receiver) = watch::channel(0);
+    if let Some(mut output) = output {
+        tokio::spawn(async move {
+            let mut buffer = [0; 4096];
+            while let Ok(read) = output.read(&mut buffer).await
+                && read > 0
+            {
+                sender.send_modify(|pieces| *pieces += 1);
+                let piece = buffer[..read].to_vec();
+                // If nobody takes it, the worker goes on all the same.
+                let _ = tokio::task::spawn_blocking(move || {
+                    let mut own = io::stdout().lock();
+                    own.write_all(&piece).and_then(|()| own.flush())
+                })
+                .await;
+            }
+        });
+    }
+    receiver
+}
+
+async fn feed(pipe: Option<pipe::Sender>, config: Arc<[u8]>) {
     if let Some(mut pipe) = pipe {
         // A worker need not read its config.
         let _ = pipe.write_all(&config).await;
     }
-}
-
-/// Sends TERM, and KILL at the given time; returns when no process of the group is left.
-async fn end_group(child: &mut Child, group: Group, kill_at: BootTime) {
-    group.signal(Signal::TERM);
-    let patience = kill_at.since(boot_now()).min(NO_LIMIT);
-    if tokio::time::timeout(patience, child.wait()).await.is_err() {
-        group.signal(Signal::KILL);
-    }
-    if let Err(error) = child.wait().await {
-        tracing::error!(%error, "worker not waited for");
-    }
-    // The worker itself is gone; the processes it left behind get the rest of the time.
-    let kill_late = || {
-        if boot_now() >= kill_at {
-            group.signal(Signal::KILL);
-        }
-    };
-    group.wait(kill_late).await;
 }
 
 /// Splits a command line as a shell does: white space, single and double quotes, backslash.

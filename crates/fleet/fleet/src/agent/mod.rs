@@ -1,12 +1,13 @@
 //! The agent: runs the workers assigned to it, and stops them before its lease ends.
 
 mod ask;
+mod care;
+mod children;
 mod code;
 mod exec;
 mod http;
 mod runner;
 mod service;
-mod spawn;
 mod state_dir;
 mod task;
 
@@ -22,10 +23,11 @@ use crate::name::{InstanceName, WorkerId};
 use crate::store::{Capabilities, Store};
 use crate::timing::Timing;
 
+pub use children::WatchdogCommand;
 pub use code::{CodeError, CodeRunner, Worker};
 pub(crate) use exec::split_words;
 pub use exec::{ExecOptions, ExecRunner};
-pub use http::HttpRunner;
+pub use http::{HttpOptions, HttpRunner};
 pub use runner::{Attempt, BoxFuture, Ended, Identity, Question, Runner, StopSignal};
 pub use state_dir::StateError;
 pub use task::{Health, Limits, WorkerStatus};

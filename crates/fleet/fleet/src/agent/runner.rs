@@ -52,6 +52,9 @@ pub struct Attempt<'a> {
     /// The config, byte for byte. Changes arrive through the same receiver.
     pub config: &'a mut watch::Receiver<Arc<[u8]>>,
     pub stop: &'a mut StopSignal,
+    /// The end of the lease, by which nothing of the attempt may run. It moves on with every confirmed heartbeat; a
+    /// runner that cannot end its workers itself passes on how much of it is left.
+    pub lease: &'a mut watch::Receiver<BootTime>,
     pub questions: &'a mut mpsc::Receiver<Question>,
     /// To be called when the worker is up.
     pub started: Box<dyn FnOnce() + Send + 'a>,
@@ -62,7 +65,7 @@ pub struct Attempt<'a> {
 pub enum Ended {
     /// It was told to stop.
     Stopped,
-    /// The config changed, and the worker must be restarted with it.
+    /// It ended through no fault of its own, as for a new config, and is to be started again at once.
     Restart,
     /// It ended although it should be running.
     Failed(String),
@@ -73,4 +76,16 @@ pub trait Runner: Send + Sync + 'static {
     /// Runs a worker once, until it ends or is told to stop. The agent never drops the future early; only the
     /// end of the process does.
     fn attempt<'a>(&'a self, attempt: Attempt<'a>) -> BoxFuture<'a, Ended>;
+
+    /// Returns whether all workers are over once the agent's process and its children are: then a free lock proves it
+    /// to the next process.
+    fn ends_with_agent(&self) -> bool {
+        true
+    }
+
+    /// Numbers the lives of what runs the workers, if that is not the agent itself; `None` while there is none. When
+    /// the one that the agent joined for is over, it hands its workers over and joins again for the next.
+    fn readiness(&self) -> Option<watch::Receiver<Option<u64>>> {
+        None
+    }
 }

@@ -6,17 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_redis_client::{Event, Subscriber, Topics};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::runner::{BoxFuture, Identity, Runner};
+use super::care::{Begun, Care};
+use super::runner::{BoxFuture, Ended, Identity, Runner};
 use super::state_dir::StateFile;
-use super::task::{self, Handle, Shared};
+use super::task::{self, Handle, Shared, WorkerStatus};
 use super::{AgentError, AgentHandle, AgentOptions, ask};
 use crate::name::WorkerId;
 use crate::protocol::{AgentAction, AgentCore};
-use crate::store::{Beat, Error, Joined, Running, Store};
+use crate::store::{Beat, Error, Joined, Reported, Running, Store};
 use nagaya_clock::{BootTime, boot_now};
 
 /// Upper bound for a sleep, so that the clock is read often enough to notice that the machine was suspended.
@@ -24,10 +25,13 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Pause after a failed call.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
+/// How workers do, as a heartbeat says.
+type Report = BTreeMap<WorkerId, Reported>;
+
 /// The result of a call to Redis.
 enum Answer {
     Joined(Result<(String, Joined), Error>),
-    Beat(Result<(String, Beat), Error>),
+    Beat(Report, Result<(String, Beat), Error>),
     Stopped(Running, Result<bool, Error>),
     Left(Result<Option<u64>, Error>),
     Overrun(Duration, Result<(), Error>),
@@ -49,12 +53,20 @@ pub(super) struct Service {
     core: AgentCore,
     state: Option<StateFile>,
     shared: Shared,
-    tasks: JoinSet<()>,
-    names: HashMap<Id, WorkerId>,
+    tasks: JoinSet<Ended>,
+    names: HashMap<Id, Begun>,
     handles: BTreeMap<WorkerId, Handle>,
+    care: Care,
+    /// What the store knows of how the workers do.
+    reported: Report,
     questions: JoinSet<()>,
     next_beat: BootTime,
     leave: Leave,
+    /// It leaves because what runs the workers is over, to join again for the next.
+    pausing: bool,
+    /// The life of what runs the workers, and the one that was joined for.
+    readiness: Option<watch::Receiver<Option<u64>>>,
+    joined_for: Option<u64>,
     name_taken: bool,
     /// Time that workers ran past their leases and that is not yet reported.
     overrun: Duration,
@@ -83,16 +95,21 @@ impl Service {
         };
         Ok(Service {
             core: AgentCore::new(options.timing, token),
+            care: Care::new(options.limits),
+            reported: Report::new(),
             store,
             options,
             state,
-            shared,
             tasks: JoinSet::new(),
             names: HashMap::new(),
             handles: BTreeMap::new(),
             questions: JoinSet::new(),
             next_beat: BootTime::ZERO,
             leave: Leave::No,
+            pausing: false,
+            readiness: shared.runner.readiness(),
+            joined_for: None,
+            shared,
             name_taken: false,
             overrun: Duration::ZERO,
             hopeless: None,
@@ -111,6 +128,8 @@ impl Service {
         loop {
             let now = boot_now();
             self.carry_out(now);
+            self.follow_readiness();
+            self.leave_without_store(now);
             if leave_by.is_some_and(|leave_by| now >= leave_by) {
                 tracing::warn!("not all workers were handed over in time");
                 self.leave = Leave::Done;
@@ -132,7 +151,10 @@ impl Service {
                 biased;
                 () = shutdown.cancelled(), if leave_by.is_none() => {
                     leave_by = Some(now + self.options.leave_limit);
-                    self.leave = if self.core.inc().is_some() { Leave::Wanted } else { Leave::Done };
+                    self.pausing = false;
+                    if self.leave == Leave::No {
+                        self.leave = if self.core.inc().is_some() { Leave::Wanted } else { Leave::Done };
+                    }
                 }
                 Some(ended) = self.tasks.join_next_with_id() => self.task_ended(ended),
                 answer = in_flight(&mut call) => {
@@ -157,7 +179,40 @@ impl Service {
 
     fn is_over(&self) -> bool {
         let idle = self.core.is_empty() && self.tasks.is_empty();
-        self.leave == Leave::Done || self.hopeless.is_some() || (self.name_taken && idle)
+        let has_left = self.leave == Leave::Done && !self.pausing;
+        has_left || self.hopeless.is_some() || (self.name_taken && idle)
+    }
+
+    /// Leaves when the life is over that was joined for, and is ready to join for the next when nothing runs any more.
+    fn follow_readiness(&mut self) {
+        let Some(readiness) = &self.readiness else {
+            return;
+        };
+        let is_over = self.core.inc().is_some() && *readiness.borrow() != self.joined_for;
+        if is_over && self.leave == Leave::No {
+            tracing::warn!("what runs the workers is over; handing them over");
+            (self.leave, self.pausing) = (Leave::Wanted, true);
+        }
+        if !self.pausing || self.leave != Leave::Done {
+            return;
+        }
+        for handle in self.handles.values() {
+            handle.stop(boot_now());
+        }
+        if self.tasks.is_empty() {
+            self.core.left();
+            (self.leave, self.pausing) = (Leave::No, false);
+        }
+    }
+
+    /// Ends the hand-over when nothing is left to hand over: the lease has ended without a sign of the store.
+    fn leave_without_store(&mut self, now: BootTime) {
+        let is_leaving = matches!(self.leave, Leave::Wanted | Leave::Told);
+        let is_idle = self.core.is_empty() && self.tasks.is_empty();
+        if is_leaving && is_idle && now >= self.core.lease_until() {
+            tracing::warn!("the store does not answer; its managers will see that this instance is gone");
+            self.leave = Leave::Done;
+        }
     }
 
     /// Executes the actions that the core decided on.
@@ -167,7 +222,7 @@ impl Service {
         for action in self.core.take_actions(now) {
             match action {
                 AgentAction::Start { worker, .. } if leaving || self.name_taken => {
-                    let _ = self.core.gone(&worker);
+                    self.core.not_started(&worker);
                 }
                 AgentAction::Start {
                     worker,
@@ -195,34 +250,70 @@ impl Service {
             epoch,
         };
         tracing::info!(%worker, epoch, "worker starts");
-        let (handle, future) = task::prepare(self.shared.clone(), identity, config);
+        let health = self.care.before_start(&worker, &config);
+        task::show(&self.shared.statuses, &worker, epoch, health);
+        let until = self.core.lease_until();
+        let (handle, future) = task::prepare(self.shared.clone(), identity, config.clone(), until);
         let id = self.tasks.spawn(future).id();
-        self.names.insert(id, worker.clone());
+        let begun = Begun {
+            worker: worker.clone(),
+            epoch,
+            config,
+            at: boot_now(),
+        };
+        self.names.insert(id, begun);
         self.handles.insert(worker, handle);
     }
 
-    fn task_ended(&mut self, ended: Result<(Id, ()), tokio::task::JoinError>) {
-        let id = match ended {
-            Ok((id, ())) => id,
+    fn task_ended(&mut self, ended: Result<(Id, Ended), tokio::task::JoinError>) {
+        let (id, ended) = match ended {
+            Ok(ended) => ended,
             Err(error) => {
                 tracing::error!(%error, "task of a worker failed");
-                error.id()
+                (error.id(), Ended::Failed("its task failed".into()))
             }
         };
-        if let Some(worker) = self.names.remove(&id) {
-            self.handles.remove(&worker);
-            let late = self.core.gone(&worker).map(|until| boot_now().since(until));
-            if let Some(late) = late.filter(|late| !late.is_zero()) {
-                tracing::error!(%worker, ?late, "worker ran past its lease; another copy may have run");
-                self.overrun += late;
+        let Some(begun) = self.names.remove(&id) else {
+            return;
+        };
+        let (worker, now) = (begun.worker.clone(), boot_now());
+        self.handles.remove(&worker);
+        let until = match ended {
+            Ended::Stopped | Ended::Restart => {
+                self.statuses().remove(&worker);
+                self.core.gone(&worker)
             }
-            self.shared
-                .statuses
-                .lock()
-                .expect("nothing panics here")
-                .remove(&worker);
-            tracing::info!(%worker, "worker is gone");
+            Ended::Failed(reason) => {
+                tracing::warn!(%worker, reason, "worker failed");
+                let (again_at, health) = self.care.failed(&begun, now, reason);
+                task::show(&self.shared.statuses, &worker, begun.epoch, health);
+                self.core.gone_until(&worker, again_at)
+            }
+        };
+        let late = until.map(|until| now.since(until));
+        if let Some(late) = late.filter(|late| !late.is_zero()) {
+            tracing::error!(%worker, ?late, "worker ran past its lease; another copy may have run");
+            self.overrun += late;
         }
+        tracing::info!(%worker, "worker is gone");
+    }
+
+    fn statuses(&self) -> std::sync::MutexGuard<'_, BTreeMap<WorkerId, WorkerStatus>> {
+        self.shared.statuses.lock().expect("nothing panics here")
+    }
+
+    /// Passes the lease on to the workers, and forgets those that are not this agent's any more.
+    fn renew(&mut self) {
+        for (worker, until) in self.core.deadlines() {
+            if let Some(handle) = self.handles.get(worker) {
+                handle.renew(until);
+            }
+        }
+        let (core, handles) = (&self.core, &self.handles);
+        let is_own = |worker: &WorkerId| handles.contains_key(worker) || core.is_listed(worker);
+        self.care.keep(is_own);
+        self.statuses().retain(|worker, _| is_own(worker));
+        self.reported.retain(|worker, _| is_own(worker));
     }
 
     /// Returns the next call to Redis, if one is due.
@@ -232,6 +323,10 @@ impl Service {
         let Some(inc) = self.core.inc() else {
             if !self.core.may_join() || now < self.next_beat || self.leave != Leave::No || self.name_taken {
                 return None;
+            }
+            if let Some(readiness) = &self.readiness {
+                self.joined_for = *readiness.borrow();
+                self.joined_for?;
             }
             self.next_beat = now + self.options.timing.heartbeat;
             let (token, capabilities) = (self.core.token().to_owned(), self.options.capabilities.clone());
@@ -243,6 +338,9 @@ impl Service {
             return Some(Box::pin(
                 async move { Answer::Left(store.leave(&name, inc).await) },
             ));
+        }
+        if self.core.take_hurry(now) {
+            self.next_beat = now;
         }
         let due = self.core.due_acknowledgements(now);
         // A due heartbeat goes first, because it keeps all workers alive.
@@ -262,22 +360,23 @@ impl Service {
             });
         }
         self.next_beat = now + self.options.timing.heartbeat;
-        let (run, version) = self.core.known();
-        let (run, running, need) = (run.to_owned(), self.core.running(), self.options.need);
-        let waited = self.core.has_waited(now);
+        let mut pulse = self.core.pulse(inc, now);
+        pulse.health = self.unreported();
+        let need = self.options.need;
         Some(Box::pin(async move {
-            let beat = store.heartbeat(
-                &name,
-                inc,
-                &run,
-                version,
-                &running,
-                waited,
-                timing.shown_for,
-                need,
-            );
-            Answer::Beat(beat.await)
+            let beat = store.heartbeat(&name, &pulse, timing.shown_for, need).await;
+            Answer::Beat(pulse.health, beat)
         }))
+    }
+
+    /// Returns what the store has not been told yet of how the workers do.
+    fn unreported(&self) -> Report {
+        let statuses = self.statuses();
+        let now = statuses
+            .iter()
+            .map(|(worker, status)| (worker.clone(), status.to_report()));
+        now.filter(|(worker, report)| self.reported.get(worker) != Some(report))
+            .collect()
     }
 
     async fn take(&mut self, sent: BootTime, answer: Answer) {
@@ -285,13 +384,21 @@ impl Service {
         let failed = match answer {
             Answer::Joined(Ok((run, joined))) => {
                 tracing::info!(name = %self.options.name, inc = joined.inc, %run, "joined");
-                let state = self.state.as_ref();
+                let ends_with_agent = self.shared.runner.ends_with_agent();
+                let state = self.state.as_ref().filter(|_| ends_with_agent);
                 let proven = |token: &str| state.is_some_and(|state| state.proves_over(token));
                 self.core.on_joined(sent, received, &run, joined, proven);
+                self.reported.clear();
                 self.store.announce().await;
                 None
             }
-            Answer::Beat(Ok((run, beat))) => {
+            Answer::Beat(report, Ok((run, beat))) => {
+                if run == self.core.known().0 {
+                    self.reported.extend(report);
+                } else {
+                    // What another run of the store knows is not sure.
+                    self.reported.clear();
+                }
                 if let Err(refused) = self.core.on_beat(sent, received, &run, beat) {
                     tracing::warn!(name = %self.options.name, "this incarnation is over");
                     self.name_taken = refused.by.is_some();
@@ -299,6 +406,7 @@ impl Service {
                         self.leave = Leave::Done;
                     }
                 }
+                self.renew();
                 None
             }
             Answer::Stopped(stopped, Ok(left)) => {
@@ -327,7 +435,7 @@ impl Service {
                 Some(error)
             }
             Answer::Joined(Err(error))
-            | Answer::Beat(Err(error))
+            | Answer::Beat(_, Err(error))
             | Answer::Stopped(_, Err(error))
             | Answer::Left(Err(error)) => Some(error),
         };

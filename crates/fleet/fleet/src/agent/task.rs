@@ -1,5 +1,5 @@
-//! One worker's task: starts the worker, restarts it when it fails, and ends only when nothing of it is
-//! running.
+//! One copy of a worker: its task starts it and ends only when nothing of it is running. Starting it again takes a new
+//! epoch, so it is a new task.
 //!
 //! A worker that fails, hangs or crash-loops does not delay the others: it releases its start slot when it is
 //! up, or when its start takes too long.
@@ -9,15 +9,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nagaya_redis_client::Backoff;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::runner::{Attempt, Ended, Identity, Question, Runner, StopSignal};
 use crate::name::WorkerId;
-use crate::store::Store;
-use nagaya_clock::{Clock, SystemClock, boot_now};
+use crate::store::{Reported, Store};
+use nagaya_clock::{BootTime, Clock, SystemClock};
 
 /// Questions that may be queued for one worker.
 const QUESTIONS_QUEUED_MAX: usize = 16;
+/// Stands for "no limit": tokio's timers accept nothing longer.
+const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Limits that protect workers from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +31,10 @@ pub struct Limits {
     /// Delay after the first failure; doubles with every further one.
     pub backoff_first: Duration,
     pub backoff_max: Duration,
-    /// A worker that ran for this long counts as healthy again.
+    /// A worker that has been up for this long is healthy.
     pub healthy_after: Duration,
+    /// The failures of one that has been up for this long are forgotten.
+    pub forget_after: Duration,
     /// This many failures in a row are a crash loop, reported as quarantined.
     pub failures_max: u32,
 }
@@ -42,19 +46,21 @@ impl Default for Limits {
             start_limit: Duration::from_secs(10),
             backoff_first: Duration::from_millis(500),
             backoff_max: Duration::from_secs(60),
-            healthy_after: Duration::from_secs(60),
+            healthy_after: Duration::from_secs(2),
+            forget_after: Duration::from_secs(60),
             failures_max: 5,
         }
     }
 }
 
-/// What a worker is doing on this agent.
+/// How a worker does on this agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
+    /// Not up, or not long enough.
     Starting,
-    Running,
-    /// Failed, and waiting for its next attempt.
-    Waiting {
+    Healthy,
+    /// Failed since it was healthy last: waits for its next start, or is at it.
+    Failing {
         failures: u32,
         reason: String,
     },
@@ -63,7 +69,18 @@ pub enum Health {
         failures: u32,
         reason: String,
     },
-    Stopping,
+}
+
+impl Health {
+    /// Returns its name, as it is stored and shown.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Health::Starting => "starting",
+            Health::Healthy => "healthy",
+            Health::Failing { .. } => "failing",
+            Health::Quarantined { .. } => "quarantined",
+        }
+    }
 }
 
 /// The reported state of one worker on this agent.
@@ -72,6 +89,24 @@ pub struct WorkerStatus {
     pub epoch: u64,
     pub health: Health,
     pub since_ms: u64,
+}
+
+impl WorkerStatus {
+    /// Returns it as a heartbeat says it.
+    pub(super) fn to_report(&self) -> Reported {
+        let (failures, reason) = match &self.health {
+            Health::Starting | Health::Healthy => (0, String::new()),
+            Health::Failing { failures, reason } | Health::Quarantined { failures, reason } => {
+                (*failures, reason.clone())
+            }
+        };
+        Reported {
+            epoch: self.epoch,
+            state: self.health.as_str(),
+            failures,
+            reason,
+        }
+    }
 }
 
 /// State shared by all workers of an agent.
@@ -87,14 +122,24 @@ pub(super) struct Shared {
 /// The agent's handle on a worker's task.
 #[derive(Debug)]
 pub(super) struct Handle {
-    stop: watch::Sender<Option<nagaya_clock::BootTime>>,
+    stop: watch::Sender<Option<BootTime>>,
+    lease: watch::Sender<BootTime>,
     config_name: watch::Sender<String>,
     pub(super) questions: mpsc::Sender<Question>,
 }
 
 impl Handle {
-    pub(super) fn stop(&self, kill_at: nagaya_clock::BootTime) {
+    pub(super) fn stop(&self, kill_at: BootTime) {
         self.stop.send_replace(Some(kill_at));
+    }
+
+    /// Lets the worker run until a later moment.
+    pub(super) fn renew(&self, until: BootTime) {
+        self.lease.send_if_modified(|lease| {
+            let is_later = until > *lease;
+            *lease = until.max(*lease);
+            is_later
+        });
     }
 
     pub(super) fn update(&self, config_name: String) {
@@ -107,12 +152,15 @@ pub(super) fn prepare(
     shared: Shared,
     identity: Identity,
     config_name: String,
-) -> (Handle, impl Future<Output = ()> + Send) {
+    until: BootTime,
+) -> (Handle, impl Future<Output = Ended> + Send) {
     let (stop, stop_signal) = watch::channel(None);
+    let (lease, deadline) = watch::channel(until);
     let (config_name, names) = watch::channel(config_name);
     let (questions, asked) = mpsc::channel(QUESTIONS_QUEUED_MAX);
     let handle = Handle {
         stop,
+        lease,
         config_name,
         questions,
     };
@@ -120,8 +168,8 @@ pub(super) fn prepare(
         shared,
         identity,
         stop: StopSignal(stop_signal),
+        lease: deadline,
         questions: asked,
-        failures: 0,
     };
     (handle, task.run(names))
 }
@@ -130,33 +178,32 @@ struct Task {
     shared: Shared,
     identity: Identity,
     stop: StopSignal,
+    lease: watch::Receiver<BootTime>,
     questions: mpsc::Receiver<Question>,
-    failures: u32,
 }
 
 impl Task {
-    async fn run(mut self, names: watch::Receiver<String>) {
-        let limits = self.shared.limits;
-        let mut backoff = Backoff::new(limits.backoff_first, limits.backoff_max);
-        self.show(Health::Starting);
+    async fn run(mut self, names: watch::Receiver<String>) -> Ended {
         // Reads with retries: a config that cannot be read delays this worker alone.
-        if let Some(first) = self.first_config(&mut backoff).await {
-            let (sender, mut config) = watch::channel(first);
-            let feeding = feed(
-                self.shared.store.clone(),
-                self.identity.worker.clone(),
-                names,
-                sender,
-            );
-            tokio::select! {
-                () = self.attempts(&mut config, &mut backoff) => (),
-                () = feeding => unreachable!("feeding goes on for ever"),
-            }
+        let Some(first) = self.first_config().await else {
+            return Ended::Stopped;
+        };
+        let (sender, mut config) = watch::channel(first);
+        let feeding = feed(
+            self.shared.store.clone(),
+            self.identity.worker.clone(),
+            names,
+            sender,
+        );
+        tokio::select! {
+            ended = self.attempt(&mut config) => ended,
+            () = feeding => unreachable!("feeding goes on for ever"),
         }
-        self.statuses().remove(&self.identity.worker);
     }
 
-    async fn first_config(&mut self, backoff: &mut Backoff) -> Option<Arc<[u8]>> {
+    async fn first_config(&mut self) -> Option<Arc<[u8]>> {
+        let limits = self.shared.limits;
+        let mut backoff = Backoff::new(limits.backoff_first, limits.backoff_max);
         loop {
             let worker = self.identity.worker.clone();
             let wanted = [worker];
@@ -176,83 +223,65 @@ impl Task {
         }
     }
 
-    async fn attempts(&mut self, config: &mut watch::Receiver<Arc<[u8]>>, backoff: &mut Backoff) {
-        backoff.reset();
-        while !self.stop.is_ordered() {
-            self.show(Health::Starting);
-            let begun = boot_now();
-            let reason = match self.attempt(config).await {
-                Ended::Stopped => return,
-                Ended::Restart => continue,
-                Ended::Failed(reason) => reason,
-            };
-            if boot_now().since(begun) >= self.shared.limits.healthy_after {
-                self.failures = 0;
-                backoff.reset();
-            }
-            self.failures += 1;
-            let failures = self.failures;
-            tracing::warn!(worker = %self.identity.worker, failures, reason, "worker failed");
-            self.show(if failures >= self.shared.limits.failures_max {
-                Health::Quarantined { failures, reason }
-            } else {
-                Health::Waiting { failures, reason }
-            });
-            tokio::select! {
-                _ = self.stop.ordered() => return,
-                () = tokio::time::sleep(backoff.next_wait()) => (),
-            }
-        }
-    }
-
     async fn attempt(&mut self, config: &mut watch::Receiver<Arc<[u8]>>) -> Ended {
+        let limits = self.shared.limits;
         let slots = self.shared.slots.clone();
-        let slot = tokio::select! {
+        let mut slot = tokio::select! {
             _ = self.stop.ordered() => return Ended::Stopped,
             slot = slots.acquire_owned() => slot.ok(),
         };
-        let slot = Arc::new(Mutex::new(slot));
-        let freed = slot.clone();
-        let shared = self.shared.clone();
-        let identity = self.identity.clone();
-        let started = Box::new(move || {
-            freed.lock().expect("nothing panics here").take();
-            show(&shared, &identity, Health::Running);
-        });
+        let (started, mut is_up) = oneshot::channel();
         let attempt = Attempt {
             identity: &self.identity,
             config,
             stop: &mut self.stop,
+            lease: &mut self.lease,
             questions: &mut self.questions,
-            started,
+            started: Box::new(move || {
+                let _ = started.send(());
+            }),
         };
         let running = self.shared.runner.attempt(attempt);
         tokio::pin!(running);
-        tokio::select! {
-            ended = &mut running => return ended,
-            () = tokio::time::sleep(self.shared.limits.start_limit) => (),
+        let wait = tokio::time::sleep(limits.start_limit);
+        tokio::pin!(wait);
+        let mut was_up = false;
+        loop {
+            tokio::select! {
+                ended = &mut running => return ended,
+                up = &mut is_up, if !was_up => {
+                    was_up = true;
+                    slot.take();
+                    // Dropped unused, it is not up and will not be.
+                    let healthy_after = if up.is_ok() { limits.healthy_after } else { NO_LIMIT };
+                    wait.as_mut().reset(tokio::time::Instant::now() + healthy_after);
+                }
+                () = &mut wait => {
+                    slot.take();
+                    wait.as_mut().reset(tokio::time::Instant::now() + NO_LIMIT);
+                    if was_up {
+                        show(&self.shared.statuses, &self.identity.worker, self.identity.epoch, Health::Healthy);
+                    }
+                }
+            }
         }
-        slot.lock().expect("nothing panics here").take();
-        running.await
-    }
-
-    fn show(&self, health: Health) {
-        show(&self.shared, &self.identity, health);
-    }
-
-    fn statuses(&self) -> std::sync::MutexGuard<'_, BTreeMap<WorkerId, WorkerStatus>> {
-        self.shared.statuses.lock().expect("nothing panics here")
     }
 }
 
-fn show(shared: &Shared, identity: &Identity, health: Health) {
+/// Records how a worker does.
+pub(super) fn show(
+    statuses: &Mutex<BTreeMap<WorkerId, WorkerStatus>>,
+    worker: &WorkerId,
+    epoch: u64,
+    health: Health,
+) {
     let status = WorkerStatus {
-        epoch: identity.epoch,
+        epoch,
         health,
         since_ms: SystemClock.unix_ms().unsigned_abs(),
     };
-    let mut statuses = shared.statuses.lock().expect("nothing panics here");
-    statuses.insert(identity.worker.clone(), status);
+    let mut statuses = statuses.lock().expect("nothing panics here");
+    statuses.insert(worker.clone(), status);
 }
 
 /// Reads the config again whenever its name changes.

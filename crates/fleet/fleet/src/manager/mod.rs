@@ -5,20 +5,21 @@ mod reconcile;
 mod service;
 mod source;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::name::InstanceName;
+use crate::name::{InstanceName, WorkerId};
 use crate::plan::PlanCost;
-use crate::protocol::Rebalance;
-use crate::store::Store;
+use crate::protocol::{Care, Rebalance};
+use crate::store::{Place, Store};
 use crate::timing::Timing;
 
 pub use reconcile::{Difference, HeldStops, MassStopGuard, difference};
-pub use source::{HttpSource, Source, SourceError};
+pub use source::{HttpSource, Listing, Source, SourceError};
 
 /// Configuration of a manager.
 #[derive(Clone, Debug)]
@@ -51,6 +52,30 @@ impl ManagerOptions {
     }
 }
 
+/// How many workers are in which state, as their instances say. Those that wait for a place are in none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HealthCounts {
+    pub starting: usize,
+    pub healthy: usize,
+    pub failing: usize,
+    pub quarantined: usize,
+}
+
+impl HealthCounts {
+    pub(crate) fn of(care: &Care, places: &BTreeMap<WorkerId, Place>) -> HealthCounts {
+        let mut counts = HealthCounts::default();
+        for health in places.iter().filter_map(|(worker, place)| care.of(worker, place)) {
+            match health.state.as_str() {
+                "healthy" => counts.healthy += 1,
+                "failing" => counts.failing += 1,
+                "quarantined" => counts.quarantined += 1,
+                _ => counts.starting += 1,
+            }
+        }
+        counts
+    }
+}
+
 /// What a manager reports about itself and the fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManagerStatus {
@@ -61,8 +86,13 @@ pub struct ManagerStatus {
     /// Workers that fit on no instance.
     pub unplaced: usize,
     pub cost: PlanCost,
+    pub health: HealthCounts,
+    /// Instances that a manager has emptied because many different workers failed on them.
+    pub cordoned: Vec<InstanceName>,
     /// Stops that wait for a confirmation.
     pub held: Option<HeldStops>,
+    /// Objects of the last list that could not be used.
+    pub left_out: usize,
     /// Lists read and applied so far, and lists that could not be read.
     pub syncs: u64,
     pub sync_failures: u64,

@@ -29,7 +29,9 @@ pub fn difference(
             continue;
         }
         let same = places.get(&install.worker).is_some_and(|place| {
-            !place.remove && place.config == install.config_name() && place.constraints == install.constraints
+            !place.remove
+                && install.has_config_name(&place.config)
+                && place.constraints == install.constraints
         });
         if !same {
             difference.puts.push(install.clone());
@@ -71,10 +73,18 @@ pub struct HeldStops {
 }
 
 impl MassStopGuard {
-    /// Returns the stops to hold back, or `None` if they are allowed or confirmed.
-    pub fn judge(&self, stops: &[WorkerId], installed: usize, confirmed: Option<&str>) -> Option<HeldStops> {
-        let share = stops.len() as f64 / installed.max(1) as f64;
-        if stops.len() <= self.always_allowed || share <= self.share_max {
+    /// Returns the stops to hold back, or `None` if they are allowed or confirmed. `recent` is how many workers lists
+    /// have stopped lately: a list that shrinks in small steps shrinks all the same.
+    pub fn judge(
+        &self,
+        stops: &[WorkerId],
+        installed: usize,
+        recent: usize,
+        confirmed: Option<&str>,
+    ) -> Option<HeldStops> {
+        let all = stops.len() + recent;
+        let share = all as f64 / (installed + recent).max(1) as f64;
+        if stops.is_empty() || all <= self.always_allowed || share <= self.share_max {
             return None;
         }
         let digest = digest(stops);
@@ -121,12 +131,33 @@ mod tests {
     fn an_empty_list_is_held_until_these_very_stops_are_confirmed() {
         let mass_stop_guard = MassStopGuard::default();
         let all = workers(10);
-        let held = mass_stop_guard.judge(&all, 10, None).unwrap();
+        let held = mass_stop_guard.judge(&all, 10, 0, None).unwrap();
         assert_eq!((held.stops, held.of), (10, 10));
-        assert!(mass_stop_guard.judge(&all, 10, Some(&held.digest)).is_none());
-        assert!(mass_stop_guard.judge(&all[1..], 10, Some(&held.digest)).is_some());
-        assert!(mass_stop_guard.judge(&all[..3], 10, None).is_none());
-        assert!(mass_stop_guard.judge(&workers(3), 3, None).is_none());
+        assert!(mass_stop_guard.judge(&all, 10, 0, Some(&held.digest)).is_none());
+        assert!(
+            mass_stop_guard
+                .judge(&all[1..], 10, 0, Some(&held.digest))
+                .is_some()
+        );
+        assert!(mass_stop_guard.judge(&all[..3], 10, 0, None).is_none());
+        assert!(mass_stop_guard.judge(&workers(3), 3, 0, None).is_none());
+    }
+
+    #[test]
+    fn a_list_that_shrinks_in_small_steps_is_held() {
+        let guard = MassStopGuard::default();
+        let all = workers(20);
+        let (mut recent, mut left) = (0, 20);
+        let mut held = None;
+        for next in [15, 12, 9, 7, 5, 4, 3, 0] {
+            let stops = &all[next..left];
+            held = guard.judge(stops, left, recent, None);
+            if held.is_some() {
+                break;
+            }
+            (recent, left) = (recent + stops.len(), next);
+        }
+        assert_eq!((left, held.map(|held| held.stops)), (15, Some(3)));
     }
 
     #[test]

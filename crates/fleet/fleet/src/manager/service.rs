@@ -7,12 +7,12 @@ use nagaya_redis_client::{Event, Subscriber, Topics};
 use tokio_util::sync::CancellationToken;
 
 use super::reconcile::difference;
-use super::source::SourceError;
-use super::{ManagerHandle, ManagerOptions};
+use super::source::{Listing, SourceError};
+use super::{HealthCounts, ManagerHandle, ManagerOptions};
 use crate::agent::BoxFuture;
 use crate::name::WorkerId;
-use crate::protocol::{Watch, decide};
-use crate::store::{Error, FleetSnapshot, Install, InstanceState, Place, PlaceState, Store};
+use crate::protocol::{AVOID_FOR, Care, Watch, decide};
+use crate::store::{Error, FleetSnapshot, InstanceState, Place, PlaceState, Store};
 use nagaya_clock::{BootTime, Clock, SystemClock, boot_now};
 
 /// Heartbeat interval of a manager. Its key is shown for 20 s, so three may be missed.
@@ -20,7 +20,12 @@ const BEAT_EVERY: Duration = Duration::from_secs(5);
 /// Messages arrive in bursts; one read of the fleet answers all that arrive within this time.
 const COALESCE_WINDOW: Duration = Duration::from_millis(10);
 
-type List = Result<Vec<Install>, SourceError>;
+/// For how long the brake remembers what lists have stopped.
+const BRAKE_WINDOW: Duration = Duration::from_secs(600);
+/// How often what the workers are kept from is read again.
+const CARE_EVERY: Duration = Duration::from_secs(30);
+
+type List = Result<Listing, SourceError>;
 
 pub(super) struct Service {
     store: Store,
@@ -31,6 +36,10 @@ pub(super) struct Service {
     places: BTreeMap<WorkerId, Place>,
     unreadable: BTreeSet<String>,
     version: Option<u64>,
+    care: Care,
+    health_version: Option<u64>,
+    /// When what the workers are kept from is read again, because it ends with time.
+    next_care: BootTime,
     run: String,
     birth: String,
     next_beat: BootTime,
@@ -39,7 +48,7 @@ pub(super) struct Service {
     /// Waiting workers are counted as dark up to this time.
     dark_until: Option<BootTime>,
     /// A list that was read and not applied yet.
-    list: Option<Vec<Install>>,
+    list: Option<Listing>,
 }
 
 impl Service {
@@ -52,6 +61,9 @@ impl Service {
             places: BTreeMap::new(),
             unreadable: BTreeSet::new(),
             version: None,
+            care: Care::default(),
+            health_version: None,
+            next_care: BootTime::ZERO,
             run: String::new(),
             birth: String::new(),
             next_beat: BootTime::ZERO,
@@ -137,7 +149,14 @@ impl Service {
                 .send_modify(|status| status.double_run = double_run);
             self.next_beat = now + BEAT_EVERY;
         }
-        let mut snapshot = self.store.snapshot(self.version).await?;
+        if now >= self.next_care {
+            self.health_version = None;
+            self.next_care = now + CARE_EVERY;
+        }
+        let mut snapshot = self
+            .store
+            .snapshot_since(self.version, self.health_version)
+            .await?;
         let received = boot_now();
         if snapshot.run != self.run || snapshot.birth != self.birth {
             self.run.clone_from(&snapshot.run);
@@ -154,6 +173,10 @@ impl Service {
             self.unreadable = std::mem::take(&mut snapshot.unreadable);
             self.version = Some(snapshot.version);
         }
+        if let Some((health, avoided)) = snapshot.health.take() {
+            self.care = Care { health, avoided };
+            self.health_version = Some(snapshot.health_version);
+        }
         if let Some(others) = others {
             let first = &mut |status: &mut super::ManagerStatus| {
                 status.is_first_manager.get_or_insert(others == 0);
@@ -161,6 +184,7 @@ impl Service {
             self.handle.status.send_modify(first);
         }
         self.declare_dead_and_settle(&snapshot).await?;
+        self.care_for(&snapshot).await?;
         self.apply_list().await?;
         self.place(&snapshot).await?;
         self.check_confirmation().await?;
@@ -212,25 +236,63 @@ impl Service {
         Ok(())
     }
 
+    /// Keeps workers from where they fail, and cordons instances on which many do.
+    async fn care_for(&mut self, snapshot: &FleetSnapshot) -> Result<(), Error> {
+        if snapshot.settled != snapshot.run {
+            return Ok(());
+        }
+        let judgement = self.care.judge(&snapshot.instances, &self.places);
+        if !judgement.avoid.is_empty() {
+            tracing::warn!(
+                workers = judgement.avoid.len(),
+                "workers fail where they are; trying others"
+            );
+            self.store.avoid(&judgement.avoid, AVOID_FOR).await?;
+        }
+        let mut cordoned = 0;
+        for (name, inc) in &judgement.cordon {
+            if let Some(workers) = self.store.cordon(name, *inc).await? {
+                tracing::error!(%name, workers, "instance cordoned: many different workers fail on it");
+                cordoned += 1;
+            }
+        }
+        if cordoned > 0 || !judgement.avoid.is_empty() {
+            self.store.announce().await;
+            self.next_poll = BootTime::ZERO;
+        }
+        Ok(())
+    }
+
     async fn apply_list(&mut self) -> Result<(), Error> {
         let Some(list) = &self.list else {
             return Ok(());
         };
-        let found = difference(list, &self.places, &self.unreadable);
+        for reason in &list.left_out {
+            tracing::error!(reason, "object of the external list left out");
+        }
+        let left_out = list.left_out.len();
+        let mut found = difference(&list.installs, &self.places, &self.unreadable);
+        // A worker that may be meant by an object that cannot be used stays.
+        found
+            .stops
+            .retain(|worker| !list.has_nameless && !list.kept.contains(worker));
         if !found.puts.is_empty() {
             let written = self.store.put(&found.puts).await?;
             tracing::info!(?written, "workers written");
         }
         let confirmed = self.store.confirmed_stops().await?;
         let installed = self.places.values().filter(|place| !place.remove).count();
-        let held = self
-            .options
-            .mass_stop_guard
-            .judge(&found.stops, installed, confirmed.as_deref());
+        let now_ms = SystemClock.unix_ms().unsigned_abs();
+        let recent = self.store.recent_stops(now_ms, BRAKE_WINDOW).await?;
+        let guard = self.options.mass_stop_guard;
+        let unasked = guard.judge(&found.stops, installed, recent, None);
+        let held = guard.judge(&found.stops, installed, recent, confirmed.as_deref());
         match &held {
             None if found.stops.is_empty() => (),
             None => {
                 let stops = self.store.uninstall(&found.stops).await?;
+                let count = found.stops.len();
+                self.store.note_stops(now_ms, count, unasked.is_some()).await?;
                 tracing::info!(stops, "workers uninstalled");
             }
             Some(held) => tracing::error!(
@@ -250,6 +312,7 @@ impl Service {
         self.list = None;
         self.handle.status.send_modify(|status| {
             status.syncs += 1;
+            status.left_out = left_out;
             status.held = held;
         });
         Ok(())
@@ -260,7 +323,7 @@ impl Service {
         let mut rebalance = self.options.rebalance;
         // While a failover is not settled, only workers without a running copy justify a change.
         rebalance.on &= snapshot.settled == snapshot.run;
-        let decision = decide(&snapshot.instances, &self.places, rebalance);
+        let decision = decide(&snapshot.instances, &self.places, &self.care, rebalance);
         let mut assigned = 0;
         for (name, (inc, workers)) in &decision.assigns {
             assigned += self
@@ -289,11 +352,19 @@ impl Service {
             .values()
             .filter(|record| record.state == InstanceState::Live);
         let (live, workers) = (live.count(), self.places.len());
+        let health = HealthCounts::of(&self.care, &self.places);
+        let cordoned = snapshot
+            .instances
+            .iter()
+            .filter(|(_, record)| record.state == InstanceState::Cordoned);
+        let cordoned = cordoned.map(|(name, _)| name.clone()).collect();
         self.handle.status.send_modify(|status| {
             status.workers = workers;
             status.live_instances = live;
             status.unplaced = decision.unplaced.len();
             status.cost = decision.cost;
+            status.health = health;
+            status.cordoned = cordoned;
             status.assigned_total += assigned;
             status.revoked_total += revoked;
         });

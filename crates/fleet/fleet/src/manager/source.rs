@@ -1,4 +1,5 @@
-//! The external list of workers. A list that cannot be read completely is an error.
+//! The external list of workers. A list that cannot be read completely is an error; objects in it that cannot be used
+//! are left out and told of.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -21,6 +22,8 @@ use crate::store::Install;
 
 /// Pages per list at most; more are taken for a loop of links.
 const PAGES_MAX: usize = 10_000;
+/// Objects left out that are told of.
+const LEFT_OUT_MAX: usize = 1000;
 /// How long a page, or a command, may take.
 const READ_LIMIT: Duration = Duration::from_secs(60);
 
@@ -55,8 +58,28 @@ pub enum SourceError {
     Read(#[source] io::Error),
     #[error("list is not a JSON array of objects: {0}")]
     NotAList(#[source] serde_json::Error),
-    #[error("object {at} of the list {reason}")]
-    BadObject { at: usize, reason: String },
+}
+
+/// A list as it was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    pub installs: Vec<Install>,
+    /// Why objects were left out, each with its place in the list.
+    pub left_out: Vec<String>,
+    /// Workers whose objects were left out: they stay as they are.
+    pub kept: BTreeSet<WorkerId>,
+    /// An object does not say which worker it is, so that any of those not listed may be meant.
+    pub has_nameless: bool,
+}
+
+impl Listing {
+    fn leave_out(&mut self, at: usize, reason: &str, worker: Option<WorkerId>) {
+        if self.left_out.len() < LEFT_OUT_MAX {
+            self.left_out.push(format!("object {at} of the list {reason}"));
+        }
+        self.has_nameless |= worker.is_none();
+        self.kept.extend(worker);
+    }
 }
 
 impl FromStr for Source {
@@ -84,29 +107,32 @@ impl FromStr for Source {
 
 impl Source {
     /// Reads the complete list, or fails.
-    pub async fn read(&self) -> Result<Vec<Install>, SourceError> {
-        let mut installs = Vec::new();
+    pub async fn read(&self) -> Result<Listing, SourceError> {
+        let mut listing = Listing::default();
         match self {
             Source::File(path) => {
                 let bytes = tokio::fs::read(path).await.map_err(SourceError::Read)?;
-                parse_page(&bytes, &mut installs)?;
+                parse_page(&bytes, &mut listing)?;
             }
-            Source::Exec(words) => parse_page(&output_of(words).await?, &mut installs).map(drop)?,
-            Source::Http(source) => source.read_pages(&mut installs).await?,
+            Source::Exec(words) => parse_page(&output_of(words).await?, &mut listing).map(drop)?,
+            Source::Http(source) => source.read_pages(&mut listing).await?,
         }
         let mut seen = BTreeSet::new();
-        for (at, install) in installs.iter().enumerate() {
-            if !seen.insert(&install.worker) {
+        let all = std::mem::take(&mut listing.installs);
+        for (at, install) in all.into_iter().enumerate() {
+            if seen.insert(install.worker.clone()) {
+                listing.installs.push(install);
+            } else {
                 let reason = format!("repeats the id {}", install.worker);
-                return Err(SourceError::BadObject { at, reason });
+                listing.leave_out(at, &reason, Some(install.worker));
             }
         }
-        Ok(installs)
+        Ok(listing)
     }
 }
 
 impl HttpSource {
-    async fn read_pages(&self, installs: &mut Vec<Install>) -> Result<(), SourceError> {
+    async fn read_pages(&self, listing: &mut Listing) -> Result<(), SourceError> {
         let mut url = self.url.clone();
         let caller = Caller::new(&url, self.ca.as_deref()).map_err(SourceError::Read)?;
         for _ in 0..PAGES_MAX {
@@ -126,7 +152,7 @@ impl HttpSource {
                 let reason = format!("the list was answered with status {}", answer.status());
                 return Err(SourceError::Read(io::Error::other(reason)));
             }
-            let in_body = parse_page(answer.body(), installs)?;
+            let in_body = parse_page(answer.body(), listing)?;
             let in_head = answer.header("link").and_then(next_link).map(str::to_owned);
             let Some(next) = in_body.or(in_head) else {
                 return Ok(());
@@ -167,7 +193,7 @@ async fn output_of(words: &[String]) -> Result<Vec<u8>, SourceError> {
 }
 
 /// Adds a page's objects. Returns the URL of the next page if the page names one.
-fn parse_page(bytes: &[u8], installs: &mut Vec<Install>) -> Result<Option<String>, SourceError> {
+fn parse_page(bytes: &[u8], listing: &mut Listing) -> Result<Option<String>, SourceError> {
     let begins_with = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     let (items, next): (Vec<&RawValue>, Option<String>) = if begins_with == Some(&b'{') {
         let page: std::collections::BTreeMap<String, &RawValue> =
@@ -185,27 +211,31 @@ fn parse_page(bytes: &[u8], installs: &mut Vec<Install>) -> Result<Option<String
         )
     };
     for item in items {
-        let at = installs.len();
-        let install = parse_object(item).map_err(|reason| SourceError::BadObject { at, reason })?;
-        installs.push(install);
+        let at = listing.installs.len() + listing.left_out.len();
+        match parse_object(item) {
+            Ok(install) => listing.installs.push(install),
+            Err((reason, worker)) => listing.leave_out(at, &reason, worker),
+        }
     }
     Ok(next)
 }
 
-fn parse_object(raw: &RawValue) -> Result<Install, String> {
-    let value: Value = serde_json::from_str(raw.get()).map_err(|error| error.to_string())?;
-    let object = value.as_object().ok_or("is not an object")?;
+/// Fails with the reason and, if it can be told, the worker that is meant.
+fn parse_object(raw: &RawValue) -> Result<Install, (String, Option<WorkerId>)> {
+    let value: Value = serde_json::from_str(raw.get()).map_err(|error| (error.to_string(), None))?;
+    let object = value.as_object().ok_or(("is not an object".to_owned(), None))?;
     let worker = match object.get("id") {
         Some(Value::String(id)) => WorkerId::new(id),
         Some(Value::Number(id)) => WorkerId::new(&id.to_string()),
-        _ => return Err("has no id".into()),
+        _ => return Err(("has no id".into(), None)),
     };
+    let worker = worker.map_err(|error| (error.to_string(), None))?;
     let constraints = match object.get("placement") {
         None => Constraints::default(),
-        Some(placement) => parse_constraints(placement)?,
+        Some(placement) => parse_constraints(placement).map_err(|reason| (reason, Some(worker.clone())))?,
     };
     Ok(Install {
-        worker: worker.map_err(|error| error.to_string())?,
+        worker,
         config: raw.get().as_bytes().to_vec(),
         constraints,
     })
@@ -233,9 +263,9 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<(Vec<Install>, Option<String>), SourceError> {
-        let mut installs = Vec::new();
-        let next = parse_page(text.as_bytes(), &mut installs)?;
-        Ok((installs, next))
+        let mut listing = Listing::default();
+        let next = parse_page(text.as_bytes(), &mut listing)?;
+        Ok((listing.installs, next))
     }
 
     #[test]
@@ -261,16 +291,33 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_no_list() {
-        for bad in [
-            "",
-            "null",
-            "{}",
-            "[1]",
-            "[{}]",
-            r#"[{"id":""}]"#,
-            r#"[{"id":"a"}"#,
+    fn objects_that_cannot_be_used_are_left_out_and_told_of() {
+        for (bad, is_nameless) in [
+            ("1", true),
+            ("{}", true),
+            (r#"{"id":""}"#, true),
+            (r#"{"id":"b","placement":{"labels":[1]}}"#, false),
         ] {
+            let mut listing = Listing::default();
+            let text = format!(r#"[{{"id":"a"}},{bad},{{"id":"c"}}]"#);
+            parse_page(text.as_bytes(), &mut listing).unwrap();
+            let ids: Vec<&str> = listing.installs.iter().map(|one| one.worker.as_str()).collect();
+            assert_eq!(
+                (ids, listing.has_nameless),
+                (vec!["a", "c"], is_nameless),
+                "{bad}"
+            );
+            assert!(
+                listing.left_out[0].starts_with("object 1 of the list"),
+                "{listing:?}"
+            );
+            assert_eq!(listing.kept.len(), usize::from(!is_nameless));
+        }
+    }
+
+    #[test]
+    fn anything_else_is_no_list() {
+        for bad in ["", "null", "{}", r#"[{"id":"a"}"#] {
             assert!(parse(bad).is_err(), "{bad}");
         }
         for bad in ["list.json", "exec:", "ftp://x"] {

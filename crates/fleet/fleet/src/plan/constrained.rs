@@ -91,6 +91,9 @@ impl<'a> Search<'a> {
     }
 
     fn has_room(&self, worker: usize, at: usize) -> bool {
+        if self.fleet.workers[worker].avoids.contains(&at) {
+            return false;
+        }
         let capacity = self.fleet.instances[at].capacity;
         if capacity.is_some_and(|capacity| self.members[at].len() >= capacity as usize) {
             return false;

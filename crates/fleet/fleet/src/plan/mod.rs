@@ -65,6 +65,8 @@ pub struct Worker {
     pub constraints: Constraints,
     /// Already leaving its place: it still counts there and cannot be moved again.
     pub leaving: bool,
+    /// Indexes of instances that it must not be on, because it failed there.
+    pub avoids: Vec<usize>,
 }
 
 impl Worker {
@@ -128,10 +130,9 @@ impl Fleet {
     /// Returns whether the closed form applies.
     pub fn is_unconstrained(&self) -> bool {
         let grouped = |worker: &Worker| self.per_zone_max.is_some() && worker.constraints.group.is_some();
-        !self
-            .workers
-            .iter()
-            .any(|worker| !worker.constraints.labels.is_empty() || grouped(worker))
+        !self.workers.iter().any(|worker| {
+            !worker.constraints.labels.is_empty() || !worker.avoids.is_empty() || grouped(worker)
+        })
     }
 
     /// Returns most minus fewest workers on the accepting instances.

@@ -248,7 +248,7 @@ proptest! {
             let place = (at % 3 == 0).then_some(at % bins.len());
             let group = grouped.then(|| "g".to_owned());
             let constraints = Constraints { labels: set(*labels), group };
-            fleet.workers.push(Worker { place, constraints, leaving: false });
+            fleet.workers.push(Worker { constraints, ..Worker::at(place) });
         }
         let plan = fleet.plan();
         let end = fleet.after(&plan);

@@ -7,11 +7,14 @@
 //! Nothing is started and no stop is acknowledged while a copy that the store does not know of may still run:
 //! for Q after the first reply of a run of Redis that is not settled, and for Q after a join while the
 //! previous incarnation is not proven over.
+//!
+//! No epoch is started twice. A copy that has ended leaves its epoch behind as spent; to start the worker again, the
+//! next heartbeat asks for a new one, at once or when the worker has rested.
 
 use std::collections::BTreeMap;
 
 use crate::name::WorkerId;
-use crate::store::{Beat, InstanceState, Joined, List, ListedState, Running};
+use crate::store::{Beat, InstanceState, Joined, List, ListedState, Pulse, Running};
 use crate::timing::Timing;
 use nagaya_clock::BootTime;
 
@@ -45,6 +48,19 @@ struct Local {
     stopping: bool,
 }
 
+/// A copy that has ended. Its epoch is not started again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Spent {
+    epoch: u64,
+    config: String,
+    /// Not before this is a new epoch asked for.
+    again_at: BootTime,
+    /// That time has come.
+    is_due: bool,
+    /// A heartbeat was hurried for it.
+    hurried: bool,
+}
+
 /// The state of one agent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AgentCore {
@@ -59,6 +75,7 @@ pub struct AgentCore {
     run_quarantine: Option<BootTime>,
     join_quarantine: Option<BootTime>,
     local: BTreeMap<WorkerId, Local>,
+    spent: BTreeMap<WorkerId, Spent>,
 }
 
 impl AgentCore {
@@ -75,6 +92,7 @@ impl AgentCore {
             run_quarantine: None,
             join_quarantine: None,
             local: BTreeMap::new(),
+            spent: BTreeMap::new(),
         }
     }
 
@@ -97,6 +115,19 @@ impl AgentCore {
         (&self.run, self.version)
     }
 
+    /// Returns what a heartbeat of this incarnation says now.
+    pub fn pulse(&self, inc: u64, now: BootTime) -> Pulse {
+        Pulse {
+            inc,
+            run: self.run.clone(),
+            version: self.version,
+            running: self.running(),
+            again: self.due_restarts(now),
+            waited: self.has_waited(now),
+            health: BTreeMap::new(),
+        }
+    }
+
     /// Returns the workers that run and are not being stopped.
     pub fn running(&self) -> Running {
         let running = self.local.iter().filter(|(_, local)| !local.stopping);
@@ -110,8 +141,19 @@ impl AgentCore {
         self.local.keys().cloned().collect()
     }
 
+    /// Returns until when each worker that is not being stopped may run.
+    pub fn deadlines(&self) -> impl Iterator<Item = (&WorkerId, BootTime)> {
+        let running = self.local.iter().filter(|(_, local)| !local.stopping);
+        running.map(|(worker, local)| (worker, local.until))
+    }
+
     pub fn is_empty(&self) -> bool {
         self.local.is_empty()
+    }
+
+    /// Returns whether the last list names the worker.
+    pub fn is_listed(&self, worker: &WorkerId) -> bool {
+        self.list.contains_key(worker)
     }
 
     pub fn lease_until(&self) -> BootTime {
@@ -144,7 +186,7 @@ impl AgentCore {
         self.see_run(received, run, &joined.settled);
         self.inc = Some(joined.inc);
         self.version = Some(joined.version);
-        self.list = joined.list;
+        self.take_list(joined.list);
         self.lease_until = sent + self.timing.lease;
     }
 
@@ -177,7 +219,7 @@ impl AgentCore {
         self.see_run(received, run, &settled);
         self.version = Some(version);
         if let Some(list) = list {
-            self.list = list;
+            self.take_list(list);
         }
         self.lease_until = self.lease_until.max(sent + self.timing.lease);
         for (worker, local) in &mut self.local {
@@ -189,6 +231,19 @@ impl AgentCore {
             }
         }
         Ok(())
+    }
+
+    fn take_list(&mut self, list: List) {
+        self.list = list;
+        let list = &self.list;
+        self.spent.retain(|worker, spent| {
+            let listed = list.get(worker);
+            // A new config may mend what failed.
+            if listed.is_some_and(|listed| listed.config != spent.config) {
+                spent.again_at = BootTime::ZERO;
+            }
+            listed.is_some_and(|listed| listed.epoch == spent.epoch)
+        });
     }
 
     fn see_run(&mut self, received: BootTime, run: &str, settled: &str) {
@@ -235,6 +290,9 @@ impl AgentCore {
                 });
             }
         }
+        for spent in self.spent.values_mut() {
+            spent.is_due |= now >= spent.again_at;
+        }
         if self.may_start(now) {
             self.start_missing(&mut actions);
         }
@@ -248,7 +306,11 @@ impl AgentCore {
 
     fn start_missing(&mut self, actions: &mut Vec<AgentAction>) {
         for (worker, listed) in &self.list {
-            if listed.state != ListedState::Run || self.local.contains_key(worker) {
+            let is_spent = |spent: &Spent| spent.epoch == listed.epoch;
+            if listed.state != ListedState::Run
+                || self.local.contains_key(worker)
+                || self.spent.get(worker).is_some_and(is_spent)
+            {
                 continue;
             }
             let local = Local {
@@ -268,7 +330,64 @@ impl AgentCore {
 
     /// Records that the worker's process is gone and that no start of it is queued. Returns its deadline.
     pub fn gone(&mut self, worker: &WorkerId) -> Option<BootTime> {
-        self.local.remove(worker).map(|local| local.until)
+        self.gone_until(worker, BootTime::ZERO)
+    }
+
+    /// [`AgentCore::gone`], and the worker is not to be started again before `again_at`.
+    pub fn gone_until(&mut self, worker: &WorkerId, again_at: BootTime) -> Option<BootTime> {
+        let local = self.local.remove(worker)?;
+        let spent = Spent {
+            epoch: local.epoch,
+            config: local.config,
+            again_at,
+            is_due: false,
+            hurried: false,
+        };
+        self.spent.insert(worker.clone(), spent);
+        Some(local.until)
+    }
+
+    /// Records that a start was not carried out: its epoch was not used.
+    pub fn not_started(&mut self, worker: &WorkerId) {
+        self.local.remove(worker);
+    }
+
+    /// Returns the workers that are to be started again, with the epochs that they have used.
+    pub fn due_restarts(&self, now: BootTime) -> Running {
+        if !self.may_start(now) {
+            return Running::new();
+        }
+        let spent = self
+            .spent
+            .iter()
+            .filter(|(worker, spent)| now >= spent.again_at && self.is_wanted_again(worker, spent));
+        spent
+            .map(|(worker, spent)| (worker.clone(), spent.epoch))
+            .collect()
+    }
+
+    fn is_wanted_again(&self, worker: &WorkerId, spent: &Spent) -> bool {
+        let listed = self.list.get(worker);
+        listed.is_some_and(|listed| listed.state == ListedState::Run && listed.epoch == spent.epoch)
+    }
+
+    /// Returns whether a heartbeat should be sent at once for a worker that is to be started again; once for each.
+    pub fn take_hurry(&mut self, now: BootTime) -> bool {
+        let due = self.due_restarts(now);
+        let mut is_new = false;
+        for (worker, spent) in &mut self.spent {
+            is_new |=
+                due.contains_key(worker) && !std::mem::replace(&mut spent.hurried, due.contains_key(worker));
+        }
+        is_new
+    }
+
+    /// Records that this incarnation has left in order; nothing of it runs.
+    pub fn left(&mut self) {
+        debug_assert!(self.local.is_empty(), "left with workers");
+        self.inc = None;
+        self.list.clear();
+        self.version = None;
     }
 
     /// Returns whether all earlier processes with this name are over, proven or waited for.
@@ -305,7 +424,16 @@ impl AgentCore {
         let budget = self.timing.stop_budget();
         let running = self.local.values().filter(|local| !local.stopping);
         let stops = running.map(|local| local.until - budget);
-        stops.chain(self.run_quarantine).chain(self.join_quarantine).min()
+        let resting = self
+            .spent
+            .iter()
+            .filter(|(worker, spent)| !spent.is_due && self.is_wanted_again(worker, spent));
+        let resting = resting.map(|(_, spent)| spent.again_at);
+        stops
+            .chain(resting)
+            .chain(self.run_quarantine)
+            .chain(self.join_quarantine)
+            .min()
     }
 
     /// Removes quarantines that are over, so that they cause no further wake-up.

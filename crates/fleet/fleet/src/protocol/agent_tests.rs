@@ -77,10 +77,36 @@ fn the_lease_counts_from_the_sending_and_ends_with_the_worker_dead() {
     core.gone(&worker("w"));
     assert!(core.take_actions(last).is_empty());
     core.on_beat(at(9000), at(9900), "r", beat("r", 1, None)).unwrap();
+    assert!(core.take_actions(at(9900)).is_empty(), "epoch 5 was used");
+    assert!(core.take_hurry(at(9900)) && !core.take_hurry(at(9900)));
+    let pulse = core.pulse(7, at(9900));
+    assert_eq!(pulse.again, [(worker("w"), 5)].into());
+    let renewed = list(&[("w", 6, ListedState::Run)]);
+    core.on_beat(at(9900), at(9901), "r", beat("r", 2, Some(renewed)))
+        .unwrap();
     assert!(matches!(
-        &core.take_actions(at(9900))[..],
-        [AgentAction::Start { epoch: 5, .. }]
+        &core.take_actions(at(9901))[..],
+        [AgentAction::Start { epoch: 6, .. }]
     ));
+    assert!(core.due_restarts(at(9901)).is_empty());
+}
+
+#[test]
+fn a_worker_that_rests_is_not_asked_for_unless_its_config_changes() {
+    let mut core = running();
+    core.gone_until(&worker("w"), at(3000));
+    assert_eq!(core.next_at(), Some(at(3000)));
+    assert!(core.due_restarts(at(2999)).is_empty());
+    assert_eq!(core.due_restarts(at(3000)).len(), 1);
+    let mut mended = list(&[("w", 5, ListedState::Run)]);
+    mended.get_mut(&worker("w")).unwrap().config = "d".into();
+    core.on_beat(at(2000), at(2001), "r", beat("r", 2, Some(mended)))
+        .unwrap();
+    assert_eq!(core.due_restarts(at(2001)).len(), 1);
+    let gone = list(&[]);
+    core.on_beat(at(2500), at(2501), "r", beat("r", 3, Some(gone)))
+        .unwrap();
+    assert_eq!((core.due_restarts(at(3000)).len(), core.next_at()), (0, None));
 }
 
 #[test]

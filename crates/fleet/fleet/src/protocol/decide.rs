@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::care::{Care, PROBATION_WORKERS};
 use crate::name::{InstanceName, WorkerId};
 use crate::plan::{Fleet, Plan, PlanCost, Step, Worker};
 use crate::store::{InstanceRecord, InstanceState, Place, PlaceState};
@@ -43,6 +44,7 @@ pub struct Decision {
 pub fn fleet_of(
     instances: &BTreeMap<InstanceName, InstanceRecord>,
     places: &BTreeMap<WorkerId, Place>,
+    care: &Care,
     per_zone_max: Option<u32>,
 ) -> (Fleet, Vec<InstanceName>, Vec<WorkerId>) {
     let mut names = Vec::new();
@@ -51,13 +53,24 @@ pub fn fleet_of(
         ..Fleet::default()
     };
     let mut index = BTreeMap::new();
+    let proven = care.proven(places);
+    let is_proven = |name: &InstanceName, record: &InstanceRecord| {
+        record.state == InstanceState::Live && proven.contains(name)
+    };
+    let has_proven = instances.iter().any(|(name, record)| is_proven(name, record));
     for (name, record) in instances {
         if record.state == InstanceState::Dead {
             continue;
         }
         index.insert(name, names.len());
         names.push(name.clone());
-        fleet.instances.push(record.to_plan(name));
+        let mut instance = record.to_plan(name);
+        if has_proven && !is_proven(name, record) {
+            // What it has it may keep.
+            let few = PROBATION_WORKERS.max(u32::try_from(record.count).unwrap_or(u32::MAX));
+            instance.capacity = Some(instance.capacity.map_or(few, |capacity| capacity.min(few)));
+        }
+        fleet.instances.push(instance);
     }
     let mut ids = Vec::with_capacity(places.len());
     for (id, place) in places {
@@ -66,17 +79,20 @@ pub fn fleet_of(
         }
         let at = |name: &Option<InstanceName>| name.as_ref().and_then(|name| index.get(name).copied());
         let next_owner = at(&place.next_owner).filter(|at| fleet.instances[*at].accepts);
-        let worker = match place.state {
-            PlaceState::Pending => Worker {
-                place: next_owner,
-                constraints: place.constraints.clone(),
-                leaving: next_owner.is_some(),
-            },
-            PlaceState::Assigned | PlaceState::Revoking => Worker {
-                place: at(&place.owner),
-                constraints: place.constraints.clone(),
-                leaving: place.state == PlaceState::Revoking,
-            },
+        let kept_from = care.kept_from(id, &place.constraints, instances);
+        let avoids = kept_from.into_iter().flatten();
+        let avoids = avoids.filter_map(|name| index.get(name).copied()).collect();
+        let (now_at, leaving) = match place.state {
+            PlaceState::Pending => (next_owner, next_owner.is_some()),
+            PlaceState::Assigned | PlaceState::Revoking => {
+                (at(&place.owner), place.state == PlaceState::Revoking)
+            }
+        };
+        let worker = Worker {
+            place: now_at,
+            constraints: place.constraints.clone(),
+            leaving,
+            avoids,
         };
         ids.push(id.clone());
         fleet.workers.push(worker);
@@ -88,9 +104,10 @@ pub fn fleet_of(
 pub fn decide(
     instances: &BTreeMap<InstanceName, InstanceRecord>,
     places: &BTreeMap<WorkerId, Place>,
+    care: &Care,
     rebalance: Rebalance,
 ) -> Decision {
-    let (fleet, names, ids) = fleet_of(instances, places, rebalance.per_zone_max);
+    let (fleet, names, ids) = fleet_of(instances, places, care, rebalance.per_zone_max);
     let plan = fleet.plan();
     let mut decision = Decision {
         cost: plan.cost,
@@ -140,8 +157,8 @@ fn revokes(
     let mut taken = 0;
     let mut revokes = Vec::new();
     for (worker, from) in moves {
-        // Leaving an instance that must be emptied is not optional, so it is not limited.
-        let forced = !fleet.instances[from].accepts;
+        // Leaving an instance that must be emptied, or where it fails, is not optional, so it is not limited.
+        let forced = !fleet.instances[from].accepts || fleet.workers[worker].avoids.contains(&from);
         if !forced {
             taken += 1;
         }

@@ -2,9 +2,11 @@
 //! same code.
 
 mod agent;
+mod care;
 mod decide;
 mod watch;
 
 pub use agent::{AgentAction, AgentCore, Refused};
+pub use care::{AVOID_FOR, Care, Judgement};
 pub use decide::{Decision, Rebalance, decide, fleet_of};
 pub use watch::{Overdue, Watch};

@@ -6,7 +6,7 @@ use super::world::{Clock, Event, World};
 use super::{Guard, Settings};
 use crate::name::{InstanceName, WorkerId};
 use crate::protocol::{AgentAction, AgentCore};
-use crate::store::{Beat, Capabilities, InstanceState, Joined, List, Running};
+use crate::store::{Beat, Capabilities, InstanceState, Joined, List, Pulse, Running};
 use nagaya_clock::BootTime;
 
 /// Reply timeout of a call, in milliseconds.
@@ -16,23 +16,10 @@ const ANY_QUARANTINE: Duration = Duration::from_secs(1 << 30);
 
 #[derive(Clone, Debug)]
 pub(super) enum AgentRequest {
-    Join {
-        token: String,
-    },
-    Beat {
-        inc: u64,
-        run: String,
-        version: Option<u64>,
-        running: Running,
-        waited: bool,
-    },
-    Stopped {
-        inc: u64,
-        stopped: Running,
-    },
-    Leave {
-        inc: u64,
-    },
+    Join { token: String },
+    Beat(Pulse),
+    Stopped { inc: u64, stopped: Running },
+    Leave { inc: u64 },
 }
 
 #[derive(Clone, Debug)]
@@ -162,7 +149,7 @@ impl World<'_> {
         let agent = &mut self.agents[at];
         let process = agent.process;
         match action {
-            AgentAction::Start { worker, .. } if agent.leave => drop(agent.core.gone(&worker)),
+            AgentAction::Start { worker, .. } if agent.leave => agent.core.not_started(&worker),
             AgentAction::Start { worker, epoch, .. } => self.begin_copy(at, process, &worker, epoch),
             AgentAction::Update { .. } => (),
             AgentAction::Stop { worker, kill_at } => {
@@ -248,6 +235,9 @@ impl World<'_> {
             }
             Some(inc) if agent.leave && !agent.leave_told => AgentRequest::Leave { inc },
             Some(inc) => {
+                if agent.core.take_hurry(now) {
+                    agent.next_beat = now;
+                }
                 let due = due_acknowledgements(&agent.core, now, self.settings.without);
                 if !due.is_empty() && now < agent.next_beat {
                     AgentRequest::Stopped { inc, stopped: due }
@@ -255,17 +245,7 @@ impl World<'_> {
                     return;
                 } else {
                     agent.next_beat = now + timing.heartbeat;
-                    let (run, version) = agent.core.known();
-                    let run = run.to_owned();
-                    let running = agent.core.running();
-                    let waited = agent.core.has_waited(now);
-                    AgentRequest::Beat {
-                        inc,
-                        run,
-                        version,
-                        running,
-                        waited,
-                    }
+                    AgentRequest::Beat(agent.core.pulse(inc, now))
                 }
             }
         };
@@ -305,16 +285,7 @@ impl World<'_> {
             AgentRequest::Join { token } => {
                 AgentReply::Joined(self.store.join(&name, &token, &Capabilities::default()))
             }
-            AgentRequest::Beat {
-                inc,
-                run,
-                version,
-                running,
-                waited,
-            } => {
-                let beat = self.store.heartbeat(&name, inc, &run, version, &running, waited);
-                AgentReply::Beat(beat)
-            }
+            AgentRequest::Beat(pulse) => AgentReply::Beat(self.store.heartbeat(&name, &pulse)),
             AgentRequest::Stopped { inc, stopped } => {
                 let left = self.store.stopped(&name, inc, &stopped);
                 AgentReply::Stopped(stopped, left)

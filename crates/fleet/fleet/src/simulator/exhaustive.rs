@@ -8,7 +8,7 @@ use super::search::{Budget, Step};
 use super::{Guard, ModelStore};
 use crate::name::{InstanceName, WorkerId};
 use crate::protocol::{AgentAction, AgentCore, Watch};
-use crate::store::{Beat, Capabilities, FleetSnapshot, InstanceState, Joined, PlaceState, Running};
+use crate::store::{Beat, Capabilities, FleetSnapshot, InstanceState, Joined, PlaceState, Pulse, Running};
 use crate::timing::Timing;
 use nagaya_clock::BootTime;
 
@@ -19,20 +19,9 @@ const CLOCK: u64 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Call {
     Join,
-    Beat {
-        inc: u64,
-        run: String,
-        version: Option<u64>,
-        running: Running,
-        waited: bool,
-    },
-    Stopped {
-        inc: u64,
-        stopped: Running,
-    },
-    Leave {
-        inc: u64,
-    },
+    Beat(Pulse),
+    Stopped { inc: u64, stopped: Running },
+    Leave { inc: u64 },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -300,17 +289,13 @@ impl SmallWorld {
         let (run, version) = core.known();
         let record = self.store.instances.get(&agent.name);
         let is_known = record.is_some_and(|one| one.inc == inc && Some(one.list_version) == version);
-        if is_known && run == self.store.run && core.lease_until() == self.now + self.timing.lease {
+        let is_renewed = core.lease_until() == self.now + self.timing.lease;
+        let is_idle = core.due_restarts(self.now).is_empty();
+        if is_known && is_idle && is_renewed && run == self.store.run {
             // Sending it again would change nothing.
             return None;
         }
-        Some(Call::Beat {
-            inc,
-            run: run.to_owned(),
-            version,
-            running: core.running(),
-            waited: core.has_waited(self.now),
-        })
+        Some(Call::Beat(core.pulse(inc, self.now)))
     }
 
     fn serve(&mut self, at: usize) {
@@ -321,13 +306,7 @@ impl SmallWorld {
                 let token = self.agents[at].core.token().to_owned();
                 Reply::Joined(self.store.join(&name, &token, &Capabilities::default()))
             }
-            Some(Call::Beat {
-                inc,
-                run,
-                version,
-                running,
-                waited,
-            }) => Reply::Beat(self.store.heartbeat(&name, inc, &run, version, &running, waited)),
+            Some(Call::Beat(pulse)) => Reply::Beat(self.store.heartbeat(&name, &pulse)),
             Some(Call::Stopped { inc, stopped }) => {
                 self.store.stopped(&name, inc, &stopped);
                 Reply::Stopped(stopped)
@@ -459,11 +438,10 @@ impl SmallWorld {
                             core.gone(&worker);
                             self.copies.retain(|(copy, _)| *copy != at);
                         }
-                        AgentAction::Start { worker, .. } if self.agents[at].leaving => {
-                            let _ = core.gone(&worker);
+                        AgentAction::Start { worker, .. } if self.agents[at].leaving || !starting => {
+                            core.not_started(&worker);
                         }
-                        AgentAction::Start { epoch, .. } if starting => self.begin(at, epoch),
-                        AgentAction::Start { worker, .. } => drop(core.gone(&worker)),
+                        AgentAction::Start { epoch, .. } => self.begin(at, epoch),
                         AgentAction::Update { .. } => (),
                     }
                 }
@@ -478,7 +456,7 @@ impl SmallWorld {
 
     fn begin(&mut self, at: usize, epoch: u64) {
         let (highest, by) = self.highest;
-        if epoch < highest || (epoch == highest && by != at) {
+        if epoch <= highest {
             self.wrong
                 .get_or_insert_with(|| format!("epoch {epoch} of {at} after {highest} of {by}"));
         }

@@ -45,7 +45,7 @@ impl World<'_> {
             process,
             epoch,
         });
-        if epoch < highest || (epoch == highest && by != agent) {
+        if epoch <= highest {
             let told = format!(
                 "{worker} starts on agent {agent} with epoch {epoch} after epoch {highest} on agent {by}"
             );

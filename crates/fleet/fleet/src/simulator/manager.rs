@@ -3,7 +3,7 @@
 use super::Guard;
 use super::world::{Clock, Event, MILLI, World, worker_name};
 use crate::name::{InstanceName, WorkerId};
-use crate::protocol::{Rebalance, Watch, decide};
+use crate::protocol::{Care, Rebalance, Watch, decide};
 use crate::store::FleetSnapshot;
 use nagaya_clock::BootTime;
 
@@ -181,7 +181,7 @@ impl World<'_> {
             on: snapshot.settled == snapshot.run,
             ..Rebalance::default()
         };
-        let decision = decide(&snapshot.instances, &places, rebalance);
+        let decision = decide(&snapshot.instances, &places, &Care::default(), rebalance);
         if decision.assigns.is_empty() && !decision.revokes.is_empty() {
             let workers = decision.revokes.into_iter();
             requests.push(ManagerRequest::Revoke {

@@ -1,14 +1,14 @@
 //! An in-memory model of the store: the scripts' rules in Rust, for virtual time. A test runs random calls
 //! against it and against the real scripts, and compares every reply.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Guard;
 use crate::name::{InstanceName, WorkerId};
 use crate::plan::Constraints;
 use crate::store::{
     Beat, Capabilities, FleetSnapshot, InstanceRecord, InstanceState, Joined, List, Listed, ListedState,
-    Place, PlaceState, Running,
+    Place, PlaceState, Pulse, Running,
 };
 
 const EPOCH_JUMP: u64 = 1 << 20;
@@ -27,6 +27,8 @@ pub struct ModelStore {
     version: u64,
     pub(crate) instances: BTreeMap<InstanceName, InstanceRecord>,
     pub(crate) places: BTreeMap<WorkerId, Place>,
+    /// Instances that an operator has drained.
+    drained: BTreeSet<InstanceName>,
     without: Option<Guard>,
 }
 
@@ -152,9 +154,7 @@ impl ModelStore {
             let other = Some(&old.token).filter(|old| *old != token);
             old.before.iter().chain(other).cloned().collect()
         });
-        let draining = before
-            .as_ref()
-            .is_some_and(|old| old.state == InstanceState::Draining);
+        let draining = self.drained.contains(name);
         let record = InstanceRecord {
             state: if draining {
                 InstanceState::Draining
@@ -182,16 +182,8 @@ impl ModelStore {
         }
     }
 
-    /// `known_run` and `known_version` are those of the caller's last confirmed reply.
-    pub fn heartbeat(
-        &mut self,
-        name: &InstanceName,
-        inc: u64,
-        known_run: &str,
-        known_version: Option<u64>,
-        running: &Running,
-        waited: bool,
-    ) -> Beat {
+    pub fn heartbeat(&mut self, name: &InstanceName, pulse: &Pulse) -> Beat {
+        let inc = pulse.inc;
         let refused = |record: Option<&InstanceRecord>| Beat::Refused {
             state: record.map(|record| record.state),
             token: record.map(|record| record.token.clone()).unwrap_or_default(),
@@ -203,15 +195,30 @@ impl ModelStore {
         if record.is_none_or(|record| is_other(record) || record.state == InstanceState::Dead) {
             return refused(record);
         }
-        let new_run = known_run != self.run;
+        let new_run = pulse.run != self.run;
         let (mut touched, mut renewed) = (0, false);
+        for (worker, epoch) in &pulse.again {
+            let fits = self.places.get(worker).is_some_and(|place| {
+                place.owner.as_ref() == Some(name)
+                    && place.state == PlaceState::Assigned
+                    && place.epoch == *epoch
+            });
+            if fits {
+                let (epoch, run) = (self.draw_epoch(), self.run.clone());
+                if let Some(place) = self.places.get_mut(worker) {
+                    (place.epoch, place.run) = (epoch, run);
+                }
+                touched += 1;
+                renewed = true;
+            }
+        }
         if new_run {
             for worker in self.own(name) {
                 let place = self.places[&worker].clone();
                 if place.run == self.run {
                     continue;
                 }
-                let goes_on = running.get(&worker) == Some(&place.epoch);
+                let goes_on = pulse.running.get(&worker) == Some(&place.epoch);
                 renewed |= !goes_on;
                 let epoch = if goes_on { place.epoch } else { self.draw_epoch() };
                 let run = self.run.clone();
@@ -227,11 +234,11 @@ impl ModelStore {
         self.version += u64::from(renewed);
         record.list_version += touched;
         record.beat += 1;
-        if waited {
+        if pulse.waited {
             record.before.clear();
         }
         let version = record.list_version;
-        let same = !new_run && known_version == Some(version);
+        let same = !new_run && pulse.version == Some(version);
         Beat::Alive {
             settled: self.settled.clone(),
             version,
@@ -275,12 +282,21 @@ impl ModelStore {
 
     /// `inc` is `None` for an operator's drain.
     pub fn set_state(&mut self, name: &InstanceName, inc: Option<u64>, state: InstanceState) -> Option<u64> {
-        let record = self.instances.get_mut(name)?;
+        let is_taken_back = inc.is_none() && state == InstanceState::Live && self.drained.remove(name);
+        let refused = is_taken_back.then_some(0);
+        let Some(record) = self.instances.get_mut(name) else {
+            return refused;
+        };
         if record.state == InstanceState::Dead || inc.is_some_and(|inc| inc != record.inc) {
-            return None;
+            return refused;
         }
         if inc.is_none() && record.state == InstanceState::Leaving {
-            return None;
+            return refused;
+        }
+        match state {
+            InstanceState::Draining if inc.is_none() => drop(self.drained.insert(name.clone())),
+            InstanceState::Cordoned if record.state != InstanceState::Live => return None,
+            _ => (),
         }
         record.state = state;
         record.list_version += 1;
@@ -459,6 +475,7 @@ impl ModelStore {
             instances: self.instances.clone(),
             places: Some(self.places.clone()),
             unreadable: Default::default(),
+            ..FleetSnapshot::default()
         }
     }
 

@@ -16,6 +16,34 @@ use crate::timing::Timing;
 /// Running workers, with their epochs.
 pub type Running = BTreeMap<WorkerId, u64>;
 
+/// What a heartbeat says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Pulse {
+    pub inc: u64,
+    /// Run and list version of the caller's last confirmed reply.
+    pub run: String,
+    pub version: Option<u64>,
+    /// What runs; sent if the run is another one.
+    pub running: Running,
+    /// Workers whose last copy has ended and that are to be started again, with the epochs they had. Each gets a new
+    /// one, in the list of the reply.
+    pub again: Running,
+    /// All earlier processes with this name are over.
+    pub waited: bool,
+    /// How workers do whose health has changed since the last confirmed heartbeat.
+    pub health: BTreeMap<WorkerId, Reported>,
+}
+
+/// How one copy does.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Reported {
+    pub epoch: u64,
+    /// `starting`, `healthy`, `failing` or `quarantined`.
+    pub state: &'static str,
+    pub failures: u32,
+    pub reason: String,
+}
+
 impl Store {
     /// Begins a new incarnation. Returns it with the run that answered. Refused while instances that are not
     /// dead have another lease or drift: then no manager could know how long to wait for which instance.
@@ -68,21 +96,10 @@ impl Store {
 
     /// Renews the lease. It counts only if the required number of replicas has it. The returned run is that
     /// of the server that answered.
-    ///
-    /// `running` is sent when the caller's last confirmed heartbeat had another run than `run`. `waited`
-    /// states that all earlier processes with this name are over.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "one script's arguments, each of its own type"
-    )]
     pub async fn heartbeat(
         &self,
         name: &InstanceName,
-        inc: u64,
-        known_run: &str,
-        known_version: Option<u64>,
-        running: &Running,
-        waited: bool,
+        pulse: &Pulse,
         shown_for: Duration,
         need: Need,
     ) -> Result<(String, Beat), Error> {
@@ -90,18 +107,35 @@ impl Store {
         let run = self
             .noted(run_name(&connection).await.map_err(Error::from))
             .await?;
-        let (inc, shown_ms) = (inc.to_string(), shown_for.as_millis().max(1).to_string());
-        let new_run = run != known_run;
-        let known = known_version
+        let (inc, shown_ms) = (pulse.inc.to_string(), shown_for.as_millis().max(1).to_string());
+        let new_run = run != pulse.run;
+        let known = pulse
+            .version
             .filter(|_| !new_run)
             .map_or_else(String::new, |version| version.to_string());
         let running = if new_run {
-            running_json(running)
+            running_json(&pulse.running)
         } else {
             String::new()
         };
-        let waited = if waited { "1" } else { "" };
-        let args = [name.as_str(), &inc, &run, &known, &running, &shown_ms, waited];
+        let again = if pulse.again.is_empty() {
+            String::new()
+        } else {
+            running_json(&pulse.again)
+        };
+        let waited = if pulse.waited { "1" } else { "" };
+        let health = health_json(&pulse.health);
+        let args = [
+            name.as_str(),
+            &inc,
+            &run,
+            &known,
+            &running,
+            &shown_ms,
+            waited,
+            &again,
+            &health,
+        ];
         let keys = self.instance_keys(name);
         let keys: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
         let answer = connection
@@ -175,6 +209,26 @@ fn running_json(running: &Running) -> String {
         .iter()
         .map(|(worker, epoch)| (worker.to_string(), serde_json::Value::from(epoch.to_string())));
     serde_json::Value::Object(pairs.collect()).to_string()
+}
+
+/// Longest reason that is stored, in characters.
+const REASON_CHARS_MAX: usize = 200;
+
+fn health_json(health: &BTreeMap<WorkerId, Reported>) -> String {
+    if health.is_empty() {
+        return String::new();
+    }
+    let entries = health.iter().map(|(worker, one)| {
+        let reason: String = one
+            .reason
+            .chars()
+            .map(|letter| if letter.is_control() { ' ' } else { letter })
+            .take(REASON_CHARS_MAX)
+            .collect();
+        let value = serde_json::json!([one.epoch.to_string(), one.state, one.failures.to_string(), reason]);
+        (worker.to_string(), value)
+    });
+    serde_json::Value::Object(entries.collect()).to_string()
 }
 
 fn read_beat(reply: &Frame) -> Beat {

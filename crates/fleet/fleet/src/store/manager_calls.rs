@@ -1,18 +1,25 @@
 //! The store calls of a manager.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use nagaya_redis_client::{Frame, reply};
+use serde_json::value::RawValue;
 use sha1::{Digest, Sha1};
 
-use super::record::{FleetSnapshot, InstanceRecord, Place, write_constraints};
+use super::record::{
+    Avoided, FleetSnapshot, InstanceRecord, InstanceState, Place, WorkerHealth, read_avoided,
+    write_constraints,
+};
 use super::{Error, Store, items_at, number_at, pairs_json, scripts, text_at};
 use crate::name::{InstanceName, WorkerId};
 use crate::plan::Constraints;
 
 /// Workers written per script call. Bounds how long one call blocks Redis.
 const BATCH_WORKERS: usize = 500;
+
+/// The last of the entries that are kept of stops by lists.
+const STOPS_KEPT: &str = "999";
 
 /// A worker as the external list has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,10 +31,50 @@ pub struct Install {
 }
 
 impl Install {
-    /// Returns a name for the config: the first 8 bytes of its SHA-1, in hex.
+    /// Returns a name for the config. Two configs that mean the same in JSON have the same, whatever the order of their
+    /// keys and the space between them.
     pub fn config_name(&self) -> String {
-        let digest = Sha1::digest(&self.config);
-        digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        match std::str::from_utf8(&self.config).ok().and_then(in_order) {
+            Some(text) => name_of(text.as_bytes()),
+            None => name_of(&self.config),
+        }
+    }
+
+    /// Returns whether a stored name is this config's. Earlier versions named the bytes as they are.
+    pub fn has_config_name(&self, name: &str) -> bool {
+        name == self.config_name() || name == name_of(&self.config)
+    }
+}
+
+/// The first 8 bytes of a SHA-1, in hex.
+fn name_of(bytes: &[u8]) -> String {
+    let digest = Sha1::digest(bytes);
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns JSON without white space and with the keys of objects in order. Numbers stay as they are written.
+fn in_order(json: &str) -> Option<String> {
+    let raw: &RawValue = serde_json::from_str(json).ok()?;
+    let raw = raw.get();
+    match raw.as_bytes().first()? {
+        b'{' => {
+            let fields: BTreeMap<String, &RawValue> = serde_json::from_str(raw).ok()?;
+            let fields = fields.iter().map(|(name, value)| {
+                let name = serde_json::Value::from(name.as_str());
+                Some(format!("{name}:{}", in_order(value.get())?))
+            });
+            Some(format!("{{{}}}", fields.collect::<Option<Vec<_>>>()?.join(",")))
+        }
+        b'[' => {
+            let items: Vec<&RawValue> = serde_json::from_str(raw).ok()?;
+            let items = items.iter().map(|item| in_order(item.get()));
+            Some(format!("[{}]", items.collect::<Option<Vec<_>>>()?.join(",")))
+        }
+        b'"' => {
+            let text: String = serde_json::from_str(raw).ok()?;
+            Some(serde_json::Value::from(text).to_string())
+        }
+        _ => Some(raw.to_owned()),
     }
 }
 
@@ -44,16 +91,47 @@ impl Store {
     /// Reads all instances, and all workers unless the placement still has the version that the caller knows.
     /// One round trip.
     pub async fn snapshot(&self, known_version: Option<u64>) -> Result<FleetSnapshot, Error> {
-        let known = known_version.map_or_else(String::new, |version| version.to_string());
-        self.read_snapshot(&["*", "", &known]).await
+        self.snapshot_since(known_version, None).await
+    }
+
+    /// [`Store::snapshot`], with the health of the workers only if it has another version, too.
+    pub async fn snapshot_since(
+        &self,
+        known_version: Option<u64>,
+        known_health: Option<u64>,
+    ) -> Result<FleetSnapshot, Error> {
+        let text = |version: Option<u64>| version.map_or_else(String::new, |version| version.to_string());
+        self.read_snapshot(&["*", "", &text(known_version), &text(known_health)])
+            .await
+    }
+
+    /// Keeps workers from the instances on which they failed, for a while.
+    pub async fn avoid(
+        &self,
+        pairs: &[(WorkerId, InstanceName)],
+        for_how_long: Duration,
+    ) -> Result<(), Error> {
+        let items = pairs
+            .iter()
+            .map(|(worker, name)| serde_json::json!([worker.as_str(), name.as_str()]));
+        let items = serde_json::Value::Array(items.collect()).to_string();
+        let avoid_ms = for_how_long.as_millis().to_string();
+        let args = [avoid_ms.as_bytes(), items.as_bytes()];
+        self.eval(&scripts::AVOID, &args).await.map(drop)
+    }
+
+    /// Empties an incarnation on which many workers fail. Returns how many it has, or `None` if it is not live.
+    pub async fn cordon(&self, name: &InstanceName, inc: u64) -> Result<Option<u64>, Error> {
+        self.set_state(name, &inc.to_string(), InstanceState::Cordoned)
+            .await
     }
 
     /// Reads all instances and one worker.
     pub async fn worker_snapshot(&self, worker: &WorkerId) -> Result<FleetSnapshot, Error> {
-        self.read_snapshot(&["1", worker.as_str(), ""]).await
+        self.read_snapshot(&["1", worker.as_str(), "", ""]).await
     }
 
-    async fn read_snapshot(&self, args: &[&str; 3]) -> Result<FleetSnapshot, Error> {
+    async fn read_snapshot(&self, args: &[&str; 4]) -> Result<FleetSnapshot, Error> {
         let run = self.run().await?;
         let reply = self.eval(&scripts::LOOK, &args.map(str::as_bytes)).await?;
         Ok(parse_snapshot(run, reply::items(&reply)))
@@ -197,6 +275,37 @@ impl Store {
         Ok(reply::text(&self.noted(reply).await?))
     }
 
+    /// Returns how many workers lists have stopped, by any manager, in a time that ends now.
+    pub(crate) async fn recent_stops(&self, now_ms: u64, window: Duration) -> Result<usize, Error> {
+        let key = format!("{}fleet:stops", self.keys.prefix);
+        let connection = self.connection().await?;
+        let reply = connection.call(&["LRANGE", &key, "0", "-1"]).await;
+        let reply = self.noted(reply.map_err(Error::from)).await?;
+        let window_ms = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
+        let entries = reply::items(&reply).iter().filter_map(reply::text);
+        let counts = entries.filter_map(|entry| {
+            let (at_ms, count) = entry.split_once(' ')?;
+            let at_ms: u64 = at_ms.parse().ok()?;
+            (at_ms.saturating_add(window_ms) > now_ms).then(|| count.parse::<usize>().ok())?
+        });
+        Ok(counts.sum())
+    }
+
+    /// Remembers that a list has stopped workers; confirmed ones count no more, nor do those before.
+    pub(crate) async fn note_stops(&self, now_ms: u64, count: usize, confirmed: bool) -> Result<(), Error> {
+        let key = format!("{}fleet:stops", self.keys.prefix);
+        let connection = self.connection().await?;
+        let noted = if confirmed {
+            connection.call(&["DEL", &key]).await
+        } else {
+            let entry = format!("{now_ms} {count}");
+            connection.call(&["LPUSH", &key, &entry]).await
+        };
+        self.noted(noted.map_err(Error::from)).await?;
+        let trimmed = connection.call(&["LTRIM", &key, "0", STOPS_KEPT]).await;
+        self.noted(trimmed.map_err(Error::from)).await.map(drop)
+    }
+
     /// Returns how long workers of this app ran past their leases, by their agents' clocks. Two copies can
     /// only have run within this time.
     pub async fn overrun(&self) -> Result<Duration, Error> {
@@ -229,6 +338,17 @@ impl Store {
     }
 }
 
+fn parse_health(items: &[Frame]) -> (BTreeMap<WorkerId, WorkerHealth>, Avoided) {
+    let now_ms = number_at(items, 11);
+    let pairs = |at: usize| {
+        let pairs = items_at(items, at).chunks_exact(2);
+        pairs.filter_map(|pair| Some((WorkerId::new(&text_at(pair, 0)).ok()?, text_at(pair, 1))))
+    };
+    let health = pairs(9).filter_map(|(worker, line)| Some((worker, WorkerHealth::parse(&line)?)));
+    let avoided = pairs(10).map(|(worker, line)| (worker, read_avoided(&line, now_ms)));
+    (health.collect(), avoided.collect())
+}
+
 fn parse_snapshot(run: String, items: &[Frame]) -> FleetSnapshot {
     let mut snapshot = FleetSnapshot {
         run,
@@ -236,8 +356,12 @@ fn parse_snapshot(run: String, items: &[Frame]) -> FleetSnapshot {
         version: number_at(items, 1),
         birth: text_at(items, 5),
         timing: text_at(items, 6),
+        health_version: number_at(items, 7),
         ..FleetSnapshot::default()
     };
+    if number_at(items, 8) == 1 {
+        snapshot.health = Some(parse_health(items));
+    }
     for pair in items_at(items, 2).chunks_exact(2) {
         let (name, line) = (text_at(pair, 0), text_at(pair, 1));
         match (InstanceName::new(&name), InstanceRecord::parse(&line)) {
@@ -263,4 +387,37 @@ fn parse_snapshot(run: String, items: &[Frame]) -> FleetSnapshot {
     snapshot.places = Some(places.collect());
     snapshot.unreadable = unreadable;
     snapshot
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(config: &str) -> String {
+        let install = Install {
+            worker: WorkerId::new("w").unwrap(),
+            config: config.into(),
+            constraints: Constraints::default(),
+        };
+        assert!(install.has_config_name(&install.config_name()));
+        assert!(install.has_config_name(&name_of(config.as_bytes())));
+        install.config_name()
+    }
+
+    #[test]
+    fn configs_that_mean_the_same_have_one_name() {
+        let one = r#"{"id":"a","x":{"p":[1,2.50],"q":"\u00e9"},"n":1234567890123456789012}"#;
+        let same = r#" { "n":1234567890123456789012, "x" : {"q":"é", "p":[ 1, 2.50 ]}, "id":"a" } "#;
+        assert_eq!(named(one), named(same));
+        for other in [
+            r#"{"id":"a","x":{"p":[2.50,1],"q":"\u00e9"},"n":1234567890123456789012}"#,
+            r#"{"id":"a","x":{"p":[1,2.50],"q":"\u00e9"},"n":1234567890123456789013}"#,
+            r#"{"id":"a","x":{"p":["1",2.50],"q":"\u00e9"},"n":1234567890123456789012}"#,
+            "no json",
+            "",
+        ] {
+            assert_ne!(named(one), named(other), "{other}");
+        }
+        assert_ne!(named("no json"), named("no  json"));
+    }
 }

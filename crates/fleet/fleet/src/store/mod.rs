@@ -21,13 +21,13 @@ use nagaya_redis_client::{Client, Connection, Frame, Script, reply};
 
 use crate::name::{AppName, InstanceName};
 
-pub use agent_calls::Running;
+pub use agent_calls::{Pulse, Reported, Running};
 pub use error::{Error, LogSeverity};
 pub use manager_calls::{Install, Written};
 pub use operator_calls::{HistoryEvent, Pass, pass_gate};
 pub use record::{
-    Beat, Capabilities, FleetSnapshot, InstanceRecord, InstanceState, Joined, List, Listed, ListedState,
-    Place, PlaceState,
+    Avoided, Beat, Capabilities, FleetSnapshot, InstanceRecord, InstanceState, Joined, List, Listed,
+    ListedState, Place, PlaceState, WorkerHealth,
 };
 
 /// Characters kept of each half of a run's name: 64 bits each, in hex.
@@ -44,7 +44,7 @@ pub struct Store {
 #[derive(Debug)]
 struct Keys {
     prefix: String,
-    app: [String; 5],
+    app: [String; 7],
     managers: String,
     figures: String,
 }
@@ -54,7 +54,15 @@ impl Store {
     pub fn new(client: Arc<Client>, app: AppName) -> Store {
         let prefix = format!("{{{app}}}:");
         let key = |name: &str| format!("{prefix}fleet:{name}");
-        let names = ["instances", "places", "meta", "configs", "events"];
+        let names = [
+            "instances",
+            "places",
+            "meta",
+            "configs",
+            "events",
+            "health",
+            "avoid",
+        ];
         let keys = Keys {
             app: names.map(key),
             managers: key("managers"),

@@ -13,6 +13,8 @@ pub enum InstanceState {
     Live,
     /// Drained by an operator; the instance stays.
     Draining,
+    /// Emptied by a manager because many different workers failed on it.
+    Cordoned,
     /// Shutting down; its record is removed with its last worker.
     Leaving,
     Dead,
@@ -23,14 +25,15 @@ impl InstanceState {
         match self {
             InstanceState::Live => "live",
             InstanceState::Draining => "draining",
+            InstanceState::Cordoned => "cordoned",
             InstanceState::Leaving => "leaving",
             InstanceState::Dead => "dead",
         }
     }
 
     pub(crate) fn parse(text: &str) -> Option<InstanceState> {
-        use InstanceState::{Dead, Draining, Leaving, Live};
-        [Live, Draining, Leaving, Dead]
+        use InstanceState::{Cordoned, Dead, Draining, Leaving, Live};
+        [Live, Draining, Cordoned, Leaving, Dead]
             .into_iter()
             .find(|state| state.as_str() == text)
     }
@@ -205,6 +208,50 @@ impl Place {
     }
 }
 
+/// How a worker does, as its instance says.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WorkerHealth {
+    pub instance: InstanceName,
+    pub epoch: u64,
+    /// `starting`, `healthy`, `failing` or `quarantined`.
+    pub state: String,
+    /// In a row.
+    pub failures: u32,
+    pub since_ms: u64,
+    /// Of the last failure; empty if there was none.
+    pub reason: String,
+}
+
+impl WorkerHealth {
+    pub(crate) fn parse(line: &str) -> Option<WorkerHealth> {
+        let mut words = line.splitn(6, ' ');
+        Some(WorkerHealth {
+            instance: InstanceName::new(words.next()?).ok()?,
+            epoch: words.next()?.parse().ok()?,
+            state: words.next()?.to_owned(),
+            failures: words.next()?.parse().ok()?,
+            since_ms: words.next()?.parse().ok()?,
+            reason: words.next().unwrap_or_default().to_owned(),
+        })
+    }
+
+    pub fn is_healthy(&self) -> bool {
+        self.state == "healthy"
+    }
+
+    pub fn is_failing(&self) -> bool {
+        matches!(self.state.as_str(), "failing" | "quarantined")
+    }
+}
+
+/// Reads the instances that a worker is kept from.
+pub(super) fn read_avoided(line: &str, now_ms: u64) -> BTreeSet<InstanceName> {
+    let pairs = line.split(',').filter_map(|pair| pair.rsplit_once('@'));
+    let held = pairs.filter(|(_, until)| until.parse::<u64>().is_ok_and(|until| until > now_ms));
+    held.filter_map(|(name, _)| InstanceName::new(name).ok())
+        .collect()
+}
+
 /// One worker in an instance's list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Listed {
@@ -269,7 +316,13 @@ pub struct FleetSnapshot {
     pub places: Option<BTreeMap<WorkerId, Place>>,
     /// Workers whose records cannot be read. They count as installed and are left alone.
     pub unreadable: BTreeSet<String>,
+    pub health_version: u64,
+    /// How the workers do, and where they are not to run for a while; `None` if unchanged.
+    pub health: Option<(BTreeMap<WorkerId, WorkerHealth>, Avoided)>,
 }
+
+/// The instances that workers are kept from because they failed there.
+pub type Avoided = BTreeMap<WorkerId, BTreeSet<InstanceName>>;
 
 pub(super) fn read_tokens(word: &str) -> Vec<String> {
     let tokens = some(word).into_iter().flat_map(|word| word.split(','));

@@ -2,13 +2,23 @@
 
 use nagaya_redis_client::Script;
 
-const APP_KEYS: &[&str] = &["instances", "places", "meta", "configs", "events"];
+const APP_KEYS: &[&str] = &[
+    "instances",
+    "places",
+    "meta",
+    "configs",
+    "events",
+    "health",
+    "avoid",
+];
 const INSTANCE_KEYS: &[&str] = &[
     "instances",
     "places",
     "meta",
     "configs",
     "events",
+    "health",
+    "avoid",
     "workers",
     "heartbeat",
 ];
@@ -45,7 +55,17 @@ pub(super) static JOIN: Script = script!(
 pub(super) static HEARTBEAT: Script = script!(
     "heartbeat",
     INSTANCE_KEYS,
-    &["name", "inc", "run", "known", "running", "heartbeat_ms", "waited"]
+    &[
+        "name",
+        "inc",
+        "run",
+        "known",
+        "running",
+        "heartbeat_ms",
+        "waited",
+        "again",
+        "health"
+    ]
 );
 pub(super) static DEAD: Script = script!("dead", INSTANCE_KEYS, &["name", "inc", "beat"]);
 pub(super) static FORGET: Script = script!("forget", APP_KEYS, &["name", "inc"]);
@@ -69,7 +89,8 @@ pub(super) static INSTALL: Script = script!(
     ]
 );
 pub(super) static UNINSTALL: Script = script!("uninstall", APP_KEYS, &["workers"]);
-pub(super) static LOOK: Script = script!("look", APP_KEYS, &["workers", "worker", "known"]);
+pub(super) static LOOK: Script = script!("look", APP_KEYS, &["workers", "worker", "known", "health"]);
+pub(super) static AVOID: Script = script!("avoid", APP_KEYS, &["avoid_ms", "items"]);
 pub(super) static SETTLE: Script = script!("settle", APP_KEYS, &["run", "birth"]);
 pub(super) static GATE: Script = Script::new("gate", include_str!("lua/gate.lua"), &["gate"], &["epoch"]);
 pub(super) static MANAGER: Script = Script::new(

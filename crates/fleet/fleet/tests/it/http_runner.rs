@@ -1,149 +1,65 @@
-//! Workers as HTTP callbacks.
+//! Workers in an application that is called over HTTP.
 
-use std::collections::BTreeSet;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_fleet::agent::{Health, HttpRunner};
+use nagaya_fleet::agent::{Health, HttpOptions, HttpRunner};
 use nagaya_fleet::ask::ask;
-use serde_json::Value;
+use nagaya_fleet::store::Store;
 
+use crate::application::{Application, Copies, check};
 use crate::support::{
-    TestAgent, TestManager, block_on, eventually, install, options, quick, shared_store, worker,
+    TestAgent, TestManager, block_on, eventually, install, installs, instance, options, quick, shared_store,
+    worker,
 };
 
-/// A server that runs workers as told and records the calls.
-#[derive(Clone, Default)]
-struct Callbacks {
-    told: Arc<Mutex<Vec<(String, Value)>>>,
-    running: Arc<Mutex<BTreeSet<String>>>,
-    /// Verbs that are answered with an error.
-    broken: Arc<Mutex<BTreeSet<String>>>,
+fn agent_of(store: &Store, name: &str, application: &Application) -> TestAgent {
+    let http = HttpOptions {
+        url: application.url(),
+        token: Some("hunter2".into()),
+        app: store.app().clone(),
+        instance: instance(name),
+        timing: quick(),
+    };
+    let runner = HttpRunner::new(http).unwrap();
+    TestAgent::with_options(store, options(name), Arc::new(runner))
 }
 
-impl Callbacks {
-    fn serve(&self) -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let server = self.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let server = server.clone();
-                std::thread::spawn(move || server.answer(stream.unwrap()));
-            }
-        });
-        address
-    }
-
-    fn answer(&self, mut stream: TcpStream) {
-        let mut bytes = Vec::new();
-        let mut buffer = [0; 4096];
-        let (head, body) = loop {
-            let read = stream.read(&mut buffer).unwrap();
-            if read == 0 {
-                return;
-            }
-            bytes.extend_from_slice(&buffer[..read]);
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            if let Some((head, body)) = text.split_once("\r\n\r\n") {
-                let length = head
-                    .lines()
-                    .find_map(|line| line.strip_prefix("content-length: "));
-                if body.len() >= length.unwrap().parse::<usize>().unwrap() {
-                    break (head.to_owned(), body.to_owned());
-                }
-            }
-        };
-        let verb = head
-            .split(' ')
-            .nth(1)
-            .unwrap()
-            .rsplit('/')
-            .next()
-            .unwrap()
-            .to_owned();
-        let body: Value = serde_json::from_str(&body).unwrap();
-        let worker = body["worker"].as_str().unwrap().to_owned();
-        let is_broken = self.broken.lock().unwrap().contains(&verb);
-        let status = if is_broken { "500 Oops" } else { "200 OK" };
-        let mut answer = String::new();
-        match verb.as_str() {
-            _ if is_broken => (),
-            "start" => drop(self.running.lock().unwrap().insert(worker.clone())),
-            "stop" => drop(self.running.lock().unwrap().remove(&worker)),
-            // Until the caller gives up.
-            "request" if body["key"] == "hang" => drop(stream.read(&mut buffer)),
-            "request" => answer = format!("{} of {worker}", body["key"].as_str().unwrap()),
-            _ => (),
-        }
-        self.told.lock().unwrap().push((verb, body));
-        let answer = format!(
-            "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{answer}",
-            answer.len()
-        );
-        // A caller that gave up does not read the answer.
-        let _ = stream.write_all(answer.as_bytes());
-    }
-
-    fn verbs(&self) -> Vec<String> {
-        self.told
-            .lock()
-            .unwrap()
-            .iter()
-            .map(|(verb, _)| verb.clone())
-            .collect()
-    }
-
-    fn running(&self) -> usize {
-        self.running.lock().unwrap().len()
-    }
-
-    fn is_broken(&self, verb: &str, broken: bool) {
-        let mut verbs = self.broken.lock().unwrap();
-        if broken {
-            verbs.insert(verb.to_owned());
-        } else {
-            verbs.remove(verb);
-        }
-    }
-}
-
-fn agent(store: &nagaya_fleet::store::Store, server: &Callbacks) -> TestAgent {
-    let url = format!("http://{}/workers", server.serve());
-    let runner = HttpRunner::new(&url, quick().lease, quick().heartbeat).unwrap();
-    TestAgent::with_options(store, options("a"), Arc::new(runner))
+fn application(name: &str) -> Application {
+    Application::start(name, &Copies::default())
 }
 
 #[test]
-fn a_server_is_told_to_start_renew_update_answer_and_stop() {
-    let (store, server) = (shared_store(), Callbacks::default());
+fn an_application_is_told_to_start_renew_update_answer_and_stop() {
+    let (store, server) = (shared_store(), application("x"));
     block_on(async {
         let _manager = TestManager::start(&store, "m");
-        let agent = agent(&store, &server);
+        let agent = agent_of(&store, "a", &server);
         let mut odd = install("odd");
         odd.config = br#"{"id":"odd","n":1234567890123456789012,"a":[]}"#.to_vec();
         store.put(&[odd.clone()]).await.unwrap();
         store.announce().await;
         eventually("it runs", || async { server.running() == 1 }).await;
-        let (_, start) = server.told.lock().unwrap()[0].clone();
+        let told = server.told();
+        let (_, start) = told.iter().find(|(verb, _)| verb == "start").unwrap();
         assert_eq!(
             (&start["app"], &start["instance"]),
             (&store.app().as_str().into(), &"a".into())
         );
         assert!(
-            start["epoch"].as_u64().unwrap() > 0 && start["lease_ms"] == 2400,
+            start["epoch"].as_u64().unwrap() > 0 && start["until"].is_u64(),
             "{start}"
         );
         eventually("it is renewed", || async {
-            server.verbs().contains(&"renew".to_owned())
+            let told = server.told();
+            told.iter()
+                .any(|(verb, body)| verb == "renew" && body["workers"][0]["worker"] == "odd")
         })
         .await;
         odd.config = br#"{"id":"odd","new":true}"#.to_vec();
         store.update(&odd).await.unwrap();
         eventually("it has the new config", || async {
-            let told = server.told.lock().unwrap();
+            let told = server.told();
             told.iter()
                 .any(|(verb, body)| verb == "update" && body["config"]["new"] == true)
         })
@@ -152,16 +68,20 @@ fn a_server_is_told_to_start_renew_update_answer_and_stop() {
         assert_eq!(said.unwrap().instances[0].answers[&worker("odd")], "color of odd");
         agent.leave().await.unwrap();
         assert_eq!(server.running(), 0);
-        assert_eq!(server.verbs().last().map(String::as_str), Some("stop"));
+        let verbs = server.verbs();
+        let last = verbs.iter().rfind(|verb| *verb != "renew");
+        assert_eq!(last.map(String::as_str), Some("stop"));
+        assert_eq!(server.tokens(), ["Bearer hunter2".to_owned()].into());
+        assert!(server.connections() < 6, "{} connections", server.connections());
     });
 }
 
 #[test]
 fn a_stop_is_repeated_until_it_is_confirmed_and_only_then_acknowledged() {
-    let (store, server) = (shared_store(), Callbacks::default());
+    let (store, server) = (shared_store(), application("x"));
     block_on(async {
         let _manager = TestManager::start(&store, "m");
-        let _agent = agent(&store, &server);
+        let _agent = agent_of(&store, "a", &server);
         store.put(&[install("w")]).await.unwrap();
         store.announce().await;
         eventually("it runs", || async { server.running() == 1 }).await;
@@ -185,11 +105,11 @@ fn a_stop_is_repeated_until_it_is_confirmed_and_only_then_acknowledged() {
 }
 
 #[test]
-fn a_server_that_hangs_on_a_question_delays_neither_renewals_nor_the_stop() {
-    let (store, server) = (shared_store(), Callbacks::default());
+fn an_application_that_hangs_on_a_question_delays_neither_renewals_nor_the_stop() {
+    let (store, server) = (shared_store(), application("x"));
     block_on(async {
         let _manager = TestManager::start(&store, "m");
-        let agent = agent(&store, &server);
+        let agent = agent_of(&store, "a", &server);
         store.put(&[install("w")]).await.unwrap();
         store.announce().await;
         eventually("it runs", || async { server.running() == 1 }).await;
@@ -203,12 +123,12 @@ fn a_server_that_hangs_on_a_question_delays_neither_renewals_nor_the_stop() {
 }
 
 #[test]
-fn a_start_that_fails_is_stopped_and_tried_again_later() {
-    let (store, server) = (shared_store(), Callbacks::default());
+fn a_start_that_fails_is_stopped_and_tried_again_with_an_epoch_that_is_obeyed() {
+    let (store, server) = (shared_store(), application("x"));
     server.is_broken("start", true);
     block_on(async {
         let _manager = TestManager::start(&store, "m");
-        let agent = agent(&store, &server);
+        let agent = agent_of(&store, "a", &server);
         store.put(&[install("w")]).await.unwrap();
         store.announce().await;
         eventually("it is quarantined", || async {
@@ -220,8 +140,88 @@ fn a_start_that_fails_is_stopped_and_tried_again_later() {
         })
         .await;
         // The worker may have started all the same, so every failed start is followed by a stop.
-        assert_eq!(server.verbs()[..4], ["start", "stop", "start", "stop"]);
+        let verbs: Vec<String> = server
+            .verbs()
+            .into_iter()
+            .filter(|verb| verb != "renew")
+            .collect();
+        assert_eq!(verbs[..4], ["start", "stop", "start", "stop"]);
         server.is_broken("start", false);
         eventually("it runs", || async { server.running() == 1 }).await;
     });
+}
+
+#[test]
+fn workers_run_again_in_an_application_that_was_restarted() {
+    let (store, server) = (shared_store(), application("x"));
+    block_on(async {
+        let _manager = TestManager::start(&store, "m");
+        let _agent = agent_of(&store, "a", &server);
+        store.put(&installs(5)).await.unwrap();
+        store.announce().await;
+        eventually("all run", || async { server.running() == 5 }).await;
+        for _ in 0..2 {
+            server.restart();
+            eventually("all run again", || async { server.running() == 5 }).await;
+        }
+        // One that ends by itself is noticed, too.
+        server.fail("w0003");
+        eventually("it runs again", || async { server.running() == 5 }).await;
+        check(&server.copies);
+    });
+}
+
+#[test]
+fn workers_of_an_application_that_died_run_elsewhere_while_its_agent_lives() {
+    let store = shared_store();
+    let copies = Copies::default();
+    let (dying, other) = (Application::start("x", &copies), Application::start("y", &copies));
+    block_on(async {
+        let _manager = TestManager::start(&store, "m");
+        let _a = agent_of(&store, "a", &dying);
+        let _b = agent_of(&store, "b", &other);
+        store.put(&installs(6)).await.unwrap();
+        store.announce().await;
+        eventually("three run in each", || async {
+            dying.running() == 3 && other.running() == 3
+        })
+        .await;
+        dying.die();
+        eventually("all run in the other", || async { other.running() == 6 }).await;
+        let instances = store.snapshot(None).await.unwrap().instances;
+        assert!(!instances.contains_key(&instance("a")), "{instances:?}");
+        dying.restart();
+        eventually("three run in each again", || async {
+            dying.running() == 3 && other.running() == 3
+        })
+        .await;
+        check(&copies);
+    });
+}
+
+#[test]
+fn workers_of_a_killed_agent_have_ended_before_they_run_elsewhere() {
+    for has_marks in [true, false] {
+        let store = shared_store();
+        let copies = Copies::default();
+        let (left, other) = (Application::start("x", &copies), Application::start("y", &copies));
+        if !has_marks {
+            left.without_marks();
+            other.without_marks();
+        }
+        block_on(async {
+            let _manager = TestManager::start(&store, "m");
+            let a = agent_of(&store, "a", &left);
+            store.put(&installs(6)).await.unwrap();
+            store.announce().await;
+            eventually("all run", || async { left.running() == 6 }).await;
+            let renewed = left.verbs().len();
+            eventually("they were renewed", || async { left.verbs().len() > renewed + 3 }).await;
+            // Nothing of the agent goes on: neither its tasks nor those of its runner.
+            a.crash().await;
+            let _b = agent_of(&store, "b", &other);
+            eventually("all run in the other", || async { other.running() == 6 }).await;
+            check(&copies);
+        });
+    }
 }

@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod agent;
+mod application;
 mod children;
 mod defects;
 mod faults;
+mod health;
 mod http_runner;
 mod ledger;
 mod manager;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nagaya_clock::boot_now;
 use nagaya_fleet::commands;
 use nagaya_fleet::manager::{ManagerOptions, Source, difference};
-use nagaya_fleet::protocol::{Rebalance, decide};
+use nagaya_fleet::protocol::{Care, Rebalance, decide};
 use nagaya_fleet::store::Store;
 
 use crate::ledger::Ledger;
@@ -159,13 +159,13 @@ fn lists_come_from_commands_and_from_pages_of_a_server() {
     });
     block_on(async {
         let source: Source = format!("http://{address}/list").parse().unwrap();
-        let list = source.read().await.unwrap();
+        let list = source.read().await.unwrap().installs;
         let ids: Vec<&str> = list.iter().map(|one| one.worker.as_str()).collect();
         assert_eq!(ids, ["a", "b", "c"]);
         // One failing page makes the whole list unreadable.
         assert!(source.read().await.is_err());
         let source: Source = r#"exec:echo '[{"id":"x"}]'"#.parse().unwrap();
-        assert_eq!(source.read().await.unwrap()[0].worker, worker("x"));
+        assert_eq!(source.read().await.unwrap().installs[0].worker, worker("x"));
         let failing: Source = r#"exec:sh -c 'echo "[]"; exit 3'"#.parse().unwrap();
         assert!(failing.read().await.is_err());
     });
@@ -232,6 +232,7 @@ fn p11_ten_thousand_workers_are_placed_in_few_calls_whatever_else_is_stored() {
         let decision = decide(
             &snapshot.instances,
             snapshot.places.as_ref().unwrap(),
+            &Care::default(),
             Rebalance::default(),
         );
         for (name, (inc, workers)) in &decision.assigns {

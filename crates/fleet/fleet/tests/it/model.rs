@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use nagaya_fleet::name::{InstanceName, WorkerId};
 use nagaya_fleet::simulator::ModelStore;
-use nagaya_fleet::store::{Beat, Capabilities, FleetSnapshot, InstanceState, Joined, Place, Running, Store};
+use nagaya_fleet::store::{
+    Beat, Capabilities, FleetSnapshot, InstanceState, Joined, Place, Pulse, Running, Store,
+};
 use nagaya_redis_client::Need;
 
 use crate::support::{SHOWN, block_on, install, instance, quick, shared_store, whole, worker};
@@ -167,25 +169,30 @@ impl Pair {
             .map(|record| record.list_version);
         let known = known.filter(|_| random.below(2) == 0);
         let waited = random.below(4) == 0;
-        let mine = self
-            .model
-            .heartbeat(name, inc, &self.model.run.clone(), known, &Running::new(), waited);
-        let (real_inc, run) = (self.real_epoch(inc), self.run.clone());
-        let yours = self
-            .real
-            .heartbeat(
-                name,
-                real_inc,
-                &run,
-                known,
-                &Running::new(),
-                waited,
-                SHOWN,
-                Need::PRIMARY_ONLY,
-            )
-            .await
-            .unwrap()
-            .1;
+        let own = self.model.snapshot().places.unwrap_or_default();
+        let own = own.iter().filter(|(_, place)| place.owner.as_ref() == Some(name));
+        // Of one worker at most, so that both sides draw in the same order.
+        let again = own.take(1).map(|(worker, place)| (worker.clone(), place.epoch));
+        let again: Running = again.filter(|_| random.below(2) == 0).collect();
+        let mut pulse = Pulse {
+            inc,
+            run: self.model.run.clone(),
+            version: known,
+            running: Running::new(),
+            again: again.clone(),
+            waited,
+            ..Pulse::default()
+        };
+        let mine = self.model.heartbeat(name, &pulse);
+        (pulse.inc, pulse.run) = (self.real_epoch(inc), self.run.clone());
+        pulse.again = again
+            .iter()
+            .map(|(worker, epoch)| (worker.clone(), self.real_epoch(*epoch)))
+            .collect();
+        let beat = self.real.heartbeat(name, &pulse, SHOWN, Need::PRIMARY_ONLY);
+        let yours = beat.await.unwrap().1;
+        let real = whole(&self.real).await;
+        self.pair_all_epochs(&real);
         match (mine, yours) {
             (Beat::Refused { state, token, inc }, yours) => {
                 let inc = self.real_epoch(inc);

@@ -1,7 +1,7 @@
 //! Every script, with its refusals.
 
 use nagaya_fleet::store::{
-    Beat, Capabilities, Error, InstanceState, ListedState, Pass, PlaceState, Running, Store, pass_gate,
+    Beat, Capabilities, Error, InstanceState, ListedState, Pass, PlaceState, Pulse, Running, Store, pass_gate,
 };
 use nagaya_fleet::timing::Timing;
 use nagaya_redis_client::Need;
@@ -13,7 +13,13 @@ use crate::support::{
 
 async fn beat(store: &Store, name: &str, inc: u64, run: &str, running: &Running) -> Beat {
     let name = instance(name);
-    let beat = store.heartbeat(&name, inc, run, None, running, false, SHOWN, Need::PRIMARY_ONLY);
+    let pulse = Pulse {
+        inc,
+        run: run.to_owned(),
+        running: running.clone(),
+        ..Pulse::default()
+    };
+    let beat = store.heartbeat(&name, &pulse, SHOWN, Need::PRIMARY_ONLY);
     beat.await.unwrap().1
 }
 
@@ -170,8 +176,13 @@ fn a_join_carried_out_twice_forgets_nobody_until_they_were_waited_for() {
         assert_eq!(again.before, ["t1"]);
         assert_eq!(join(&store, "a", "t3").await.before, ["t1", "t2"]);
         let last = join(&store, "a", "t3").await;
-        let (name, none) = (instance("a"), Running::new());
-        let beat = store.heartbeat(&name, last.inc, "", None, &none, true, SHOWN, Need::PRIMARY_ONLY);
+        let (name, inc) = (instance("a"), last.inc);
+        let pulse = Pulse {
+            inc,
+            waited: true,
+            ..Pulse::default()
+        };
+        let beat = store.heartbeat(&name, &pulse, SHOWN, Need::PRIMARY_ONLY);
         beat.await.unwrap();
         assert_eq!(join(&store, "a", "t4").await.before, ["t3"]);
     });
@@ -404,5 +415,39 @@ fn the_history_tells_what_happened() {
         assert_eq!(told, ["joined", "assigned", "revoked"]);
         let rest = store.history(Some(&all[0].id), 100).await.unwrap();
         assert_eq!(rest, all[1..]);
+    });
+}
+
+#[test]
+fn who_starts_again_gets_a_new_epoch_in_the_answer_and_only_once() {
+    let store = shared_store();
+    block_on(async {
+        let a = join(&store, "a", "t").await;
+        store.put(&installs(2)).await.unwrap();
+        let places = whole(&store).await.places.unwrap();
+        let items: Vec<_> = places
+            .iter()
+            .map(|(id, place)| (id.clone(), place.epoch))
+            .collect();
+        store.assign(&instance("a"), a.inc, "t", &items).await.unwrap();
+        let had = place_of(&store, "w0000").await.unwrap().epoch;
+        let version = whole(&store).await.version;
+        let pulse = Pulse {
+            inc: a.inc,
+            again: [(worker("w0000"), had), (worker("nobody"), 7)].into(),
+            ..Pulse::default()
+        };
+        let name = instance("a");
+        let again = || store.heartbeat(&name, &pulse, SHOWN, Need::PRIMARY_ONLY);
+        let Beat::Alive { list: Some(list), .. } = again().await.unwrap().1 else {
+            panic!("no list")
+        };
+        let new = list[&worker("w0000")].epoch;
+        assert!(new > had && list.len() == 2, "{list:?}");
+        assert_eq!(place_of(&store, "w0000").await.unwrap().epoch, new);
+        assert!(whole(&store).await.version > version, "managers read it again");
+        // The same call, carried out twice.
+        again().await.unwrap();
+        assert_eq!(place_of(&store, "w0000").await.unwrap().epoch, new);
     });
 }

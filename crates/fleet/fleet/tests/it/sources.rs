@@ -96,7 +96,7 @@ fn pages_are_read_over_tls_from_servers_that_can_be_trusted() {
             server.source(false).read().await.is_err(),
             "nobody vouches for it"
         );
-        let list = server.source(true).read().await.unwrap();
+        let list = server.source(true).read().await.unwrap().installs;
         let ids: Vec<&str> = list.iter().map(|one| one.worker.as_str()).collect();
         assert_eq!(ids, ["a", "b"]);
         let heads = server.heads.lock().unwrap();
@@ -125,7 +125,7 @@ fn a_list_never_leaves_https_and_takes_its_credentials_to_no_other_server() {
         let first = Https::serve(vec![page(r#"[{"id":"a"}]"#, &link)]).await;
         let both = [first.ca.path(), other.ca.path()].map(|path| std::fs::read_to_string(path).unwrap());
         std::fs::write(first.ca.path(), both.concat()).unwrap();
-        assert_eq!(first.source(true).read().await.unwrap().len(), 2);
+        assert_eq!(first.source(true).read().await.unwrap().installs.len(), 2);
         assert!(first.heads.lock().unwrap()[0].contains("hunter2"));
         assert!(!other.heads.lock().unwrap()[0].contains("hunter2"));
     });
@@ -136,7 +136,7 @@ fn a_list_of_unknown_length_that_is_cut_is_not_taken_for_a_short_list() {
     block_on(async {
         let endless = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n[{\"id\":\"a\"}]".to_owned();
         let whole = Https::serve(vec![endless.clone()]).await;
-        assert_eq!(whole.source(true).read().await.unwrap().len(), 1);
+        assert_eq!(whole.source(true).read().await.unwrap().installs.len(), 1);
         let cut = Https::serve_ending(vec![endless], false).await;
         let refused = cut.source(true).read().await;
         assert!(refused.is_err(), "{refused:?}");

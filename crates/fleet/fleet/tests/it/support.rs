@@ -160,6 +160,7 @@ pub(crate) fn options(name: &str) -> AgentOptions {
             backoff_max: Duration::from_millis(400),
             start_limit: Duration::from_millis(500),
             failures_max: 3,
+            healthy_after: Duration::from_millis(200),
             ..Limits::default()
         },
         ..AgentOptions::new(instance(name))

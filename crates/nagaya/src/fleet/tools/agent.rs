@@ -17,6 +17,7 @@ use crate::app::up;
 use crate::fleet::FleetConfig;
 use crate::fleet::config::host_name;
 use crate::fleet::target::Target;
+use crate::watchdog::watchdog;
 
 pub(super) fn run(loaded: &Loaded, args: AgentArgs) -> anyhow::Result<ExitCode> {
     let config: FleetConfig = loaded.section();
@@ -24,7 +25,11 @@ pub(super) fn run(loaded: &Loaded, args: AgentArgs) -> anyhow::Result<ExitCode> 
     let timing = Timing::from_options(timing_options(&config, &args.timing))
         .context("the lengths of time do not fit each other")?;
     let options = options(&args, timing)?;
-    let runner = runner(args);
+    let token = config
+        .callback_token
+        .as_ref()
+        .map(|token| token.reveal().to_owned());
+    let runner = runner(args, token);
     up::until_second_signal(loaded.section(), move |stop| async move {
         target.expect_house().await?;
         // A heartbeat that takes longer than its interval has failed.
@@ -64,13 +69,14 @@ fn options(args: &AgentArgs, timing: Timing) -> anyhow::Result<AgentOptions> {
     })
 }
 
-fn runner(args: AgentArgs) -> RunnerOptions {
+fn runner(args: AgentArgs, token: Option<String>) -> RunnerOptions {
     match (args.http, args.exec) {
-        (Some(url), _) => RunnerOptions::Http { url },
+        (Some(url), _) => RunnerOptions::Http { url, token },
         (None, command) => RunnerOptions::Exec(ExecOptions {
             command: command.unwrap_or_default(),
             request: args.request,
             progress_limit: args.progress_limit,
+            watchdog,
         }),
     }
 }

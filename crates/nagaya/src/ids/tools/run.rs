@@ -1,6 +1,5 @@
 //! `nagaya ids run`: a command with a number.
 
-use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -13,6 +12,7 @@ use super::args::{HolderArgs, RunArgs};
 use crate::app::terminal;
 use crate::ids::IdsConfig;
 use crate::ids::target::Target;
+use crate::watchdog::watchdog;
 
 pub(super) fn run(loaded: &Loaded, args: RunArgs) -> anyhow::Result<ExitCode> {
     let target = Target::choose(loaded, args.pool.redis.as_deref())?;
@@ -57,13 +57,6 @@ async fn run_with(ids: &IdsConfig, target: &Target, args: RunArgs) -> anyhow::Re
             Ok(ExitCode::from(error.exit_code()))
         }
     }
-}
-
-/// Our own program as the watchdog, even if its file was replaced since it started.
-fn watchdog() -> std::io::Result<std::process::Command> {
-    let mut command = std::process::Command::new("/proc/self/exe");
-    command.arg0("nagaya").arg("leash");
-    Ok(command)
 }
 
 /// The flags of a holder over the settings, but for the lengths of time.

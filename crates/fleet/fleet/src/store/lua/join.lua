@@ -36,7 +36,7 @@ for _, worker in ipairs(redis.call('HKEYS', workers)) do
   end
 end
 local record = {
-  state = (old and old.state == 'draining') and 'draining' or 'live',
+  state = redis.call('HEXISTS', meta, 'drain:' .. name) == 1 and 'draining' or 'live',
   inc = inc,
   beat = '1',
   token = token,

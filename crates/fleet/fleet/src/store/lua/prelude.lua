@@ -4,12 +4,15 @@
 -- KEYS[2] places     hash: worker -> STATE EPOCH RUN REMOVE CONFIG DEMAND WISH WHY SINCE OWNER
 -- KEYS[3] meta       hash: epoch, epoch_run (the counter), settled (a run), version (of the placement),
 --                    birth (Unix microseconds; another one means that everything was lost),
---                    timing (lease and drift that the instances agree on)
+--                    timing (lease and drift that the instances agree on), health (version of it and of
+--                    avoid), drain:NAME (an operator's drain, which lasts over the instance's lives)
 -- KEYS[4] configs    hash: worker -> config, any bytes; never read or changed by a script
 -- KEYS[5] events     stream: what happened, newest last
+-- KEYS[6] health     hash: worker -> INSTANCE EPOCH STATE FAILURES SINCE REASON; the reason may contain spaces
+-- KEYS[7] avoid      hash: worker -> INSTANCE@MS,...: where it failed, and until when it is kept from there
 -- Scripts about one instance have two more:
--- KEYS[6] workers    hash: worker -> JSON for readers of document 000's layout; its fields are the list
--- KEYS[7] heartbeat  string with a time to live, for such readers; nothing is decided by it
+-- KEYS[8] workers    hash: worker -> JSON for readers of document 000's layout; its fields are the list
+-- KEYS[9] heartbeat  string with a time to live, for such readers; nothing is decided by it
 -- A record is one line of words without spaces; '-' stands for none. Times are Unix milliseconds.
 
 local EPOCH_JUMP = 1048576
@@ -22,7 +25,7 @@ local INSTANCE = { 'state', 'inc', 'beat', 'token', 'before', 'version', 'count'
 local PLACE = { 'state', 'epoch', 'run', 'remove', 'config', 'demand', 'wish', 'why', 'since', 'owner' }
 
 local instances, places, meta, configs, events = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local workers, heartbeat = KEYS[6], KEYS[7]
+local health, avoid, workers, heartbeat = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 
 -- Redis before 5 needs to be told that it replicates what a script did and not the script.
 if not redis.REDIS_VERSION_NUM and redis.replicate_commands then redis.replicate_commands() end
@@ -80,6 +83,9 @@ end
 -- Says that the placement is not the one it was.
 local function changed() return redis.call('HINCRBY', meta, 'version', 1) end
 
+-- Says that the workers do not do as they did.
+local function health_changed() return redis.call('HINCRBY', meta, 'health', 1) end
+
 -- A number above every one drawn before. Under a run that did not draw the last one some may have
 -- been lost, so it jumps, and never stays below the clock.
 local drawn, kept
@@ -110,6 +116,8 @@ end
 local function forget(worker)
   redis.call('HDEL', places, worker)
   redis.call('HDEL', configs, worker)
+  redis.call('HDEL', health, worker)
+  redis.call('HDEL', avoid, worker)
 end
 
 -- Takes a worker from its owner: it waits for a place, or is gone if it was uninstalled.
@@ -121,6 +129,7 @@ local function release(worker, place, why)
   end
   place.state, place.owner, place.why, place.since = 'pending', NONE, why, now_ms
   write_place(worker, place)
+  redis.call('HDEL', health, worker)
 end
 
 local function revoke(worker, place, why)
