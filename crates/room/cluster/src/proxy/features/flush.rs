@@ -56,7 +56,11 @@ impl Flushes {
     pub(crate) fn go_on(&mut self, env: &Env<'_>, sessions: &mut Sessions, client: Key) -> FlushStep {
         let next = self.next.remove(&client).flatten();
         let is_asked = next.is_some_and(|next| tag_commands::go_on(env, sessions, client, next));
-        if is_asked { FlushStep::Asked } else { FlushStep::Done }
+        if is_asked {
+            FlushStep::Asked
+        } else {
+            FlushStep::Done
+        }
     }
 
     /// Forgets the flush of a client that is gone, or whose keys could not be deleted.
