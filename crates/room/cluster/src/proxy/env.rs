@@ -46,7 +46,8 @@ impl Shared {
         RoutingRules {
             require_hash_tag: self.config.require_hash_tag,
             key_scope: match (&self.config.tiering, &self.config.redis.topology) {
-                (Some(_), _) => KeyScope::OneTag,
+                (Some(_), Topology::Cluster { .. }) => KeyScope::OneTag,
+                (Some(_), _) => KeyScope::Tags,
                 (None, Topology::Cluster { .. }) => KeyScope::OneSlot,
                 (None, _) => KeyScope::Anywhere,
             },

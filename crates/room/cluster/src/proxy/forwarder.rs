@@ -12,6 +12,7 @@ use super::model::in_flight::{Delivery, InFlight, Origin, Pending, QueuedRequest
 use super::model::outbox::Outbox;
 use super::model::redirect::Redirect;
 use super::model::reply::encoded;
+use super::model::session::ReadPause;
 use super::model::target::Target;
 use super::upstream::Upstream;
 
@@ -80,6 +81,18 @@ impl Forwarder {
         match &mut self.leases {
             Some(leases) => leases.lease_for(&mut self.upstream, env, target, connection, pending),
             None => Some(Lease::unlimited(target)),
+        }
+    }
+
+    /// Returns how a client is to be read from behind a request of its that has yet to be sent: later ones must
+    /// not overtake one that waits for some of its tags.
+    #[inline]
+    pub(crate) fn pause_behind(&self, env: &Env<'_>, target: &Target<'_>) -> ReadPause {
+        match &self.leases {
+            Some(leases) if !target.others.is_empty() && !leases.holds_all(&self.upstream, env, target) => {
+                ReadPause::Ordered
+            }
+            _ => ReadPause::None,
         }
     }
 

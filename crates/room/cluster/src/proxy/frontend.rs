@@ -193,10 +193,11 @@ impl Worker<'_> {
                 Ok(target) => {
                     session.written_slots.note(&target);
                     let delivery = session.next_delivery(request.client, env.give_up_us());
+                    session.pause = io.pause_behind(&env, &target);
                     io.submit(&env, request.bytes, delivery, &target);
                 }
                 Err(refusal) => match (route, refusal) {
-                    (Route::Split(merge), Refusal::CrossSlot) => {
+                    (Route::Split(merge), Refusal::CrossSlot | Refusal::TooManyTags) => {
                         session.written_slots.note_all();
                         features.scatter.by_tag(io, &env, session, request, merge);
                     }

@@ -12,6 +12,7 @@ mod redirects;
 mod rights;
 mod script_rights;
 mod scripts;
+mod several_tags;
 mod support;
 mod tiering;
 mod tracking;

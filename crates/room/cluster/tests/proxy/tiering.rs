@@ -28,7 +28,7 @@ pub(crate) struct FakeLoads {
     loads: AtomicUsize,
     /// What the next loads end with instead.
     failures: Mutex<Vec<String>>,
-    hold: Mutex<()>,
+    pub(crate) hold: Mutex<()>,
     noted: Mutex<HashMap<Vec<u8>, Vec<Use>>>,
     /// The clients that wait for the cold tier without limit.
     waits: Mutex<Vec<Weak<()>>>,

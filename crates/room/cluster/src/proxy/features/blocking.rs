@@ -51,6 +51,7 @@ pub(crate) fn start(
     session.written_slots.note(&target);
     if never_waits(request.command, &request.args) {
         let delivery = session.next_delivery(request.client, env.give_up_us());
+        session.pause = io.pause_behind(env, &target);
         io.submit(env, request.bytes, delivery, &target);
         return Handled::Done;
     }
@@ -65,6 +66,7 @@ pub(crate) fn start(
         timeout: wait_us.and(timeout),
         slot: target.slot,
         tag: target.tag.map(<[u8]>::to_vec),
+        others: target.others.iter().map(|tag| tag.to_vec()).collect(),
         writes: target.writes.as_slice().iter().map(|key| key.to_vec()).collect(),
         deadline_us: match wait_us {
             Some(wait_us) if wait_us > 0 => env.now_us + wait_us,
@@ -133,6 +135,7 @@ impl Blocking {
         let target = Target {
             slot: blocked.slot,
             tag: blocked.tag.as_deref(),
+            others: blocked.others.iter().map(Vec::as_slice).collect(),
             writes: if names.is_empty() {
                 Writes::None
             } else {
@@ -140,8 +143,8 @@ impl Blocking {
             },
             registers_itself: false,
         };
-        if let (Some(leases), Some(tag)) = (&mut io.leases, target.tag)
-            && leases.has_little_left(env, tag, LEAST_WAIT_US)
+        if let Some(leases) = &mut io.leases
+            && leases.has_little_left(env, &target, LEAST_WAIT_US)
         {
             return leases.wait_for_next(env, &target, pending());
         }

@@ -51,6 +51,7 @@ pub(crate) fn start(
         timeout: Some(Timeout::Milliseconds(2)),
         slot,
         tag: None,
+        others: Vec::new(),
         writes: Vec::new(),
         deadline_us: match timeout_ms {
             0 => u64::MAX,

@@ -100,12 +100,21 @@ fn add_words(
     request: &Request<'_>,
     words: &mut Vec<Vec<u8>>,
 ) -> Result<(), String> {
-    let tag = script_words::tag_of_call(&request.args)?;
-    let allowed = tag.map_or(ScriptKeys::Declared, |tag| {
-        client.keys_in_scripts(request.command, &request.args, tag)
-    });
-    script_words::add(words, tag, env.shared.tokens.draw(), allowed);
+    let tags = script_words::tags_of_call(&request.args)?;
+    let allowed = allowed_keys(client, request.command, &request.args, &tags);
+    let allowed = allowed.unwrap_or(ScriptKeys::Declared);
+    script_words::add(words, &tags, env.shared.tokens.draw(), allowed);
     Ok(())
+}
+
+/// Returns which keys a script may use: those that its user may use of every one of its tags. None without tags.
+fn allowed_keys(client: &Session, command: &Command, args: &Args<'_>, tags: &[&[u8]]) -> Option<ScriptKeys> {
+    let of_tags = tags.iter().map(|tag| client.keys_in_scripts(command, args, tag));
+    of_tags.min_by_key(|allowed| match allowed {
+        ScriptKeys::Declared => 0,
+        ScriptKeys::OfTag => 1,
+        ScriptKeys::All => 2,
+    })
 }
 
 /// Returns a request that was sent as its client has asked it, if it is the call of a script with words of ours.
@@ -123,8 +132,8 @@ pub(crate) fn are_rights_the_same(
     if !env.has_tiers() || !script_words::is_call(&command.full_name) {
         return true;
     }
-    let tag = script_words::tag_of_call(asked).ok().flatten();
-    let allowed = tag.map(|tag| client.keys_in_scripts(command, asked, tag));
+    let tags = script_words::tags_of_call(asked).unwrap_or_default();
+    let allowed = allowed_keys(client, command, asked, &tags);
     let denied = client.denied_in_scripts(&table::registry().table, command, asked);
     let is_function = command.full_name.starts_with("fcall");
     let body = sent.get(1).unwrap_or_default();

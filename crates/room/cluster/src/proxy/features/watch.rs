@@ -44,17 +44,20 @@ pub(crate) fn start(
             let fits = match env.rules.key_scope {
                 KeyScope::OneTag => watch.tag == tag,
                 KeyScope::OneSlot => watch.slot == target.slot,
-                KeyScope::Anywhere => true,
+                KeyScope::Anywhere | KeyScope::Tags => true,
             };
             if !fits {
                 session.reply_error(&Refusal::CrossSlot.text());
                 return Handled::Done;
             }
+            let new = std::iter::once(&tag).chain(&target.others);
+            watch.others.extend(new.map(|tag| tag.to_vec()));
             watch.pending = pending;
         }
         None => {
             session.watch = Some(Box::new(Watch {
                 tag: tag.to_vec(),
+                others: target.others.iter().map(|tag| tag.to_vec()).collect(),
                 slot: target.slot,
                 connection: None,
                 holds_any: false,
@@ -111,6 +114,7 @@ pub(crate) fn send(io: &mut Forwarder, sessions: &mut Sessions, env: &Env<'_>, c
     let target = Target {
         slot: watch.slot,
         tag: Some(&watch.tag),
+        others: watch.others.iter().map(Vec::as_slice).collect(),
         writes: Writes::None,
         registers_itself: false,
     };

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use nagaya_reactor::{Key, Slab};
+use nagaya_tiering::tag::tag_of;
 
 use super::touch::Batch;
 use super::unregistered::{Parked, Unregistered};
@@ -11,6 +12,7 @@ use crate::proxy::config::Tiering;
 use crate::proxy::env::Env;
 use crate::proxy::model::Map;
 use crate::proxy::model::in_flight::{InFlight, NO_LEASE, Origin, Pending};
+use crate::proxy::model::layout::slot_of_tag;
 use crate::proxy::model::target::Target;
 use crate::proxy::upstream::{Purpose, Upstream};
 
@@ -129,25 +131,15 @@ impl Leases {
         let Some(name) = target.tag else {
             return Some(lease);
         };
+        if !target.others.is_empty() {
+            return self.lease_for_all(upstream, env, target, connection, pending);
+        }
         let key = self.tag(name, target.slot);
-        let owner = upstream.nodes.owner(target.slot);
-        let tag = self.tags.get_mut(key)?;
-        let is_valid = tag.lease_end_us > env.now_us
-            && owner == Some(tag.node)
-            && upstream.nodes.list[tag.node].epoch == tag.epoch;
-        if !is_valid || !tag.waiting.is_empty() {
-            let is_first = tag.waiting.is_empty();
-            if is_first {
-                tag.waiting_since_us = env.now_us;
-            }
-            tag.waiting.push_back(pending());
-            env.shared.metrics.waits.add(1);
-            if is_first && tag.state == TagState::Loading {
-                self.look_at(key, env.now_us + self.load_wait_us);
-            }
-            self.want_touch(key);
+        if !self.is_free(upstream, env, key) {
+            self.wait_for(env, key, pending());
             return None;
         }
+        let tag = self.tags.get_mut(key)?;
         tag.is_read |= !lease.writes;
         tag.is_written |= lease.writes;
         lease.tag = Some(key);
@@ -158,23 +150,101 @@ impl Leases {
         Some(lease)
     }
 
-    /// Returns whether a tag has a lease that ends sooner than this.
-    pub(crate) fn has_little_left(&self, env: &Env<'_>, name: &[u8], least_us: u64) -> bool {
-        let tag = self.by_name.get(name).and_then(|key| self.tags.get(*key));
-        tag.is_some_and(|tag| tag.lease_end_us > env.now_us && tag.lease_end_us < env.now_us + least_us)
+    /// As [`Leases::lease_for`], for a request with several tags of one node: it needs leases of all of them at
+    /// the same time. All that are missing or about to end are asked for in one turn; the request waits for the
+    /// first that is missing, and looks for the others when it has that one.
+    fn lease_for_all(
+        &mut self,
+        upstream: &mut Upstream,
+        env: &Env<'_>,
+        target: &Target<'_>,
+        connection: Key,
+        pending: impl FnOnce() -> Pending,
+    ) -> Option<Lease> {
+        let keys: Vec<Key> = target.tags().map(|tag| self.tag(tag, slot_of_tag(tag))).collect();
+        let missing = keys
+            .iter()
+            .find(|key| !self.is_free(upstream, env, **key))
+            .copied();
+        if let Some(missing) = missing {
+            let least_us = env.now_us + self.renew_ahead_us();
+            for key in &keys {
+                if self.tags.get(*key).is_some_and(|tag| tag.lease_end_us < least_us) {
+                    self.want_touch(*key);
+                }
+            }
+            self.wait_for(env, missing, pending());
+            return None;
+        }
+        let mut lease = Lease::unlimited(target);
+        lease.tag = keys.first().copied();
+        for key in &keys {
+            let tag = self.tags.get_mut(*key)?;
+            tag.is_read |= !lease.writes;
+            tag.is_written |= lease.writes;
+            lease.end_us = lease.end_us.min(tag.lease_end_us);
+        }
+        if lease.writes {
+            self.register_all(upstream, env, &keys, connection, target);
+        }
+        Some(lease)
     }
 
-    /// Lets something wait for the lease after the one that is about to end.
-    pub(crate) fn wait_for_next(&mut self, env: &Env<'_>, target: &Target<'_>, pending: Pending) {
-        let Some(name) = target.tag else {
+    /// Returns whether this worker has a lease of a tag that nothing waits for.
+    fn is_free(&self, upstream: &Upstream, env: &Env<'_>, key: Key) -> bool {
+        self.tags.get(key).is_some_and(|tag| {
+            tag.lease_end_us > env.now_us
+                && upstream.nodes.owner(tag.slot) == Some(tag.node)
+                && upstream.nodes.list[tag.node].epoch == tag.epoch
+                && tag.waiting.is_empty()
+        })
+    }
+
+    /// Returns whether a request with these tags can be sent at once.
+    pub(crate) fn holds_all(&self, upstream: &Upstream, env: &Env<'_>, target: &Target<'_>) -> bool {
+        target.tags().all(|tag| {
+            let key = self.by_name.get(tag);
+            key.is_some_and(|key| self.is_free(upstream, env, *key))
+        })
+    }
+
+    /// Lets something wait for the lease of a tag, behind what waits for it already.
+    fn wait_for(&mut self, env: &Env<'_>, key: Key, pending: Pending) {
+        let Some(tag) = self.tags.get_mut(key) else {
             return;
         };
-        let key = self.tag(name, target.slot);
-        if let Some(tag) = self.tags.get_mut(key) {
+        let is_first = tag.waiting.is_empty();
+        if is_first {
+            tag.waiting_since_us = env.now_us;
+        }
+        tag.waiting.push_back(pending);
+        env.shared.metrics.waits.add(1);
+        if is_first && tag.state == TagState::Loading {
+            self.look_at(key, env.now_us + self.load_wait_us);
+        }
+        self.want_touch(key);
+    }
+
+    /// Returns whether a lease that a request needs ends sooner than this.
+    pub(crate) fn has_little_left(&self, env: &Env<'_>, target: &Target<'_>, least_us: u64) -> bool {
+        target.tags().any(|name| {
+            let tag = self.by_name.get(name).and_then(|key| self.tags.get(*key));
+            tag.is_some_and(|tag| tag.lease_end_us > env.now_us && tag.lease_end_us < env.now_us + least_us)
+        })
+    }
+
+    /// Lets something wait for the leases after those that are about to end.
+    pub(crate) fn wait_for_next(&mut self, env: &Env<'_>, target: &Target<'_>, pending: Pending) {
+        let keys: Vec<Key> = target.tags().map(|tag| self.tag(tag, slot_of_tag(tag))).collect();
+        keys.iter().for_each(|key| self.want_touch(*key));
+        let ends = |key: &&Key| self.tags.get(**key).map_or(0, |tag| tag.lease_end_us);
+        let Some(&first) = keys.iter().min_by_key(ends) else {
+            return;
+        };
+        if let Some(tag) = self.tags.get_mut(first) {
             tag.waiting_since_us = env.now_us;
             tag.waiting.push_back(pending);
         }
-        self.want_touch(key);
     }
 
     /// Returns the next command whose tag was granted. It must be sent before the next one is asked for.
@@ -269,5 +339,43 @@ impl Leases {
             ..env.in_flight(delivery, Some(target.slot))
         };
         upstream.send(env, connection, &bytes, in_flight);
+    }
+
+    /// Announces the writes of a request with several tags. The whole script is sent, so that a node has it in any
+    /// case, and nothing is noted: a failure concerns the first tag, whose lease ends, and this request alone.
+    fn register_all(
+        &mut self,
+        upstream: &mut Upstream,
+        env: &Env<'_>,
+        keys: &[Key],
+        connection: Key,
+        target: &Target<'_>,
+    ) {
+        let Some(first) = keys.first() else {
+            return;
+        };
+        for key in keys {
+            let Some(tag) = self.tags.get(*key) else {
+                continue;
+            };
+            let writes = target.writes.as_slice().iter();
+            let names: Vec<&[u8]> = writes
+                .filter(|name| tag_of(name) == &*tag.name)
+                .copied()
+                .collect();
+            if names.is_empty() {
+                continue;
+            }
+            let call = scripts::register(&tag.name, env.shared.tokens.draw(), names);
+            let mut bytes = Vec::new();
+            call.encode(Form::Source, &mut bytes);
+            env.shared.metrics.registrations.add(1);
+            let delivery = env.delivery(Origin::Register { tag: *first }, false);
+            let in_flight = InFlight {
+                lease_end_us: tag.lease_end_us,
+                ..env.in_flight(delivery, Some(tag.slot))
+            };
+            upstream.send(env, connection, &bytes, in_flight);
+        }
     }
 }

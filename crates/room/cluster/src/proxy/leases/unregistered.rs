@@ -143,6 +143,9 @@ impl Leases {
         let args = parser.args(bytes);
         let target =
             table::find_request(&args).and_then(|command| env.rules.target_of_sent(command, &args).ok());
+        if target.as_ref().is_some_and(|target| !target.others.is_empty()) {
+            return None;
+        }
         let writes = target.map_or(Writes::None, |target| target.writes);
         let names = writes.as_slice().iter().copied();
         let call = scripts::register(&tag.name, env.shared.tokens.draw(), names);

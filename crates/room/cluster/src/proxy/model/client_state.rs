@@ -8,7 +8,7 @@ use nagaya_reactor::Key;
 use nagaya_resp::ArgVec;
 
 use super::replicas::Replicas;
-use super::target::{KeyScope, Target};
+use super::target::{KeyScope, TAGS_MAX, Target};
 
 /// The commands since MULTI.
 #[derive(Default)]
@@ -19,6 +19,8 @@ pub(crate) struct TransactionQueue {
     /// The commands' keys cannot be used together: EXEC will fail.
     pub(crate) crosses: bool,
     pub(crate) tag: Option<Vec<u8>>,
+    /// Its other tags, where it may have several.
+    pub(crate) others: Vec<Vec<u8>>,
     pub(crate) slot: Option<u16>,
     pub(crate) writes: Vec<Vec<u8>>,
     /// A script in it registers what it writes.
@@ -44,6 +46,15 @@ impl TransactionQueue {
             Some(known) => self.crosses |= key_scope == KeyScope::OneTag && known != tag,
             None => self.tag = Some(tag.to_vec()),
         }
+        if key_scope == KeyScope::Tags {
+            let others = std::iter::once(&tag).chain(&target.others);
+            for tag in others {
+                if !self.others.iter().any(|known| known == tag) {
+                    self.others.push(tag.to_vec());
+                }
+            }
+            self.crosses |= self.others.len() > TAGS_MAX;
+        }
         self.add_slot(target.slot, key_scope);
         self.registers_itself |= target.registers_itself;
         let writes = target.writes.as_slice();
@@ -52,13 +63,16 @@ impl TransactionQueue {
 
     pub(crate) fn add_slot(&mut self, slot: u16, key_scope: KeyScope) {
         let known = *self.slot.get_or_insert(slot);
-        self.crosses |= known != slot && key_scope != KeyScope::Anywhere;
+        let is_one_node = matches!(key_scope, KeyScope::Anywhere | KeyScope::Tags);
+        self.crosses |= known != slot && !is_one_node;
     }
 }
 
 /// A client's watched keys.
 pub(crate) struct Watch {
     pub(crate) tag: Vec<u8>,
+    /// The other tags of its keys.
+    pub(crate) others: Vec<Vec<u8>>,
     pub(crate) slot: u16,
     pub(crate) connection: Option<Key>,
     /// A key is being watched on the connection.
@@ -76,6 +90,8 @@ pub(crate) struct Blocked {
     pub(crate) timeout: Option<Timeout>,
     pub(crate) slot: u16,
     pub(crate) tag: Option<Vec<u8>>,
+    /// The other tags of its keys.
+    pub(crate) others: Vec<Vec<u8>>,
     pub(crate) writes: Vec<Vec<u8>>,
     /// When the client's timeout ends; `u64::MAX` without one.
     pub(crate) deadline_us: u64,

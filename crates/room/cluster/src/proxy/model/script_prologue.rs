@@ -3,9 +3,9 @@
 //! It puts a table of ours in the place of `redis`, whose `call` and `pcall` look at each command first:
 //!
 //! - The words that the proxy has added to the request are taken off again, so that the script sees the keys and
-//!   arguments of its client: the names of the tag's list of dirty keys and of the index behind the keys, and
-//!   behind the arguments the reach (see [`super::script_words`]), a fresh token and the tag.
-//! - The command's keys are found by its key specification. All must have the tag of the declared keys. Others
+//!   arguments of its client: for each tag the names of its list of dirty keys and of the index behind the keys, and
+//!   behind the arguments the reach (see [`super::script_words`]), a fresh token and the tags.
+//! - The command's keys are found by its key specification. All must have a tag of the declared keys. Others
 //!   than the declared ones are for users who may use them.
 //! - A key that the command may write is put on the list of dirty keys with the token, once in a run of the
 //!   script: in the same atomic step as the write, ahead of it. The token is always put, also over another one:
@@ -40,10 +40,14 @@ use super::Map;
 /// argument behind the word, or half of those behind it; and whether they are written. `p` stands for keys that
 /// are made from patterns.
 const CHECK: &str = concat!(
-    "local R,find,sub,lower,upper,match,g,tok,tag,I,L,seen,reg,first,M,d ",
+    "local R,find,sub,lower,upper,match,g,tok,T,seen,reg,M,d ",
     "local function begin(K,A) R=redis find,sub,lower,upper,match=string.find,string.sub,string.lower,",
-    "string.upper,string.match local X=table.remove(A) g,tok,tag=sub(X,1,1),sub(X,2,33),sub(X,34) ",
-    "if g~='-' then I=table.remove(K) L=table.remove(K) end seen,reg,first,M={},{},true,nil ",
+    "string.upper,string.match local X=table.remove(A) g,tok=sub(X,1,1),sub(X,2,33) local x={} ",
+    "if find(g,'%u') then g=lower(g) local p=34 while p<=#X do local e=find(X,':',p,true) ",
+    "local n=tonumber(sub(X,p,e-1)) x[#x+1]=sub(X,e+1,e+n) p=e+n+1 end ",
+    "elseif g~='-' then x[1]=sub(X,34) end T={} ",
+    // Of each tag: the list of its dirty keys, the index, and whether nothing was registered yet.
+    "for i=#x,1,-1 do local I=table.remove(K) T[x[i]]={table.remove(K),I,true} end seen,reg,M={},{},nil ",
     "if g~='a' then d={} for i=1,#K do d[K[i]]=true end end end ",
     "local function E(s) s='ERR '..s if R.REDIS_VERSION then error({err=s},0) end error(s,0) end ",
     "local function of(k) local s=find(k,'{',1,true) if s then local e=find(k,'}',s+1,true) ",
@@ -51,17 +55,17 @@ const CHECK: &str = concat!(
     "local function check(k) ",
     "if sub(k,1,6)=='_room:' then E('key names that begin with _room: are kept for the server itself') end ",
     "if g=='-' then E('script tried to use the key '..k..' and declares none: declare one of its hash tag') end ",
-    "if of(k)~=tag then ",
+    "local t=of(k) if not T[t] then ",
     "E('script tried to use the key '..k..', which has another hash tag than the keys it declares') end ",
-    "if g~='a' and not d[k] and not (g=='t' and sub(k,1,#tag+2)=='{'..tag..'}') then ",
+    "if g~='a' and not d[k] and not (g=='t' and sub(k,1,#t+2)=='{'..t..'}') then ",
     "E('script tried to use the undeclared key '..k..', which its user may not use') end seen[k]=true end ",
     "local function use(v,w,m) if type(v)=='number' then v=string.format('%.17g',v) ",
     "elseif type(v)~='string' then return end if not seen[v] then check(v) end ",
-    "if w and not reg[v] then if M then R.set_repl(R.REPL_ALL) end ",
+    "if w and not reg[v] then local n=of(v) local t=T[n] if M then R.set_repl(R.REPL_ALL) end ",
     // A first write that needs no memory: a DEL runs when memory is full, so its announcement must too.
-    "if first and not m then R.call('PERSIST',L) end R.call('HSET',L,v,tok) ",
-    "if first then local n=R.call('TIME') ",
-    "R.call('ZADD',I,'NX',n[1]*1000+math.floor(n[2]/1000),tag) first=false end ",
+    "if t[3] and not m then R.call('PERSIST',t[1]) end R.call('HSET',t[1],v,tok) ",
+    "if t[3] then local s=R.call('TIME') ",
+    "R.call('ZADD',t[2],'NX',s[1]*1000+math.floor(s[2]/1000),n) t[3]=false end ",
     "reg[v]=true if M then R.set_repl(M) end end end ",
     "local function lack(l) E('this command is not available to scripts here: '..l) end ",
     "local function miss(l) local _,e=find(S,';'..l..'=',1,true) local p={} ",
@@ -90,7 +94,7 @@ const CHECK: &str = concat!(
     "if p.o then return use((...),p.o==1,p.m) end if p.u or p.f and g=='-' then lack(l) end ",
     "if #p>0 then each(p,{...},select('#',...)) end return p.f end ",
     "local function own(r) local o={} for i=1,#r do local k=r[i] ",
-    "if of(k)==tag and sub(k,1,6)~='_room:' then o[#o+1]=k end end return o end ",
+    "if T[of(k)] and sub(k,1,6)~='_room:' then o[#o+1]=k end end return o end ",
     "local function names(f,r) if type(r)~='table' or r.err then return r end ",
     "if f==1 then return own(r) end r[2]=own(r[2]) return r end ",
     "local function call(...) local f=c(...) if f then return names(f,R.call(...)) end return R.call(...) end ",

@@ -27,6 +27,8 @@ pub(crate) enum ReadPause {
     UntilNodes,
     /// A command blocks the client (BLPOP), or could be overtaken by later ones.
     Busy,
+    /// A request over several tags is under way; later ones could overtake it.
+    Ordered,
     /// Too many replies are unread or awaited.
     Full,
 }

@@ -115,7 +115,7 @@ impl Sessions {
         };
         let is_free = match session.pause {
             ReadPause::None | ReadPause::Busy | ReadPause::UntilNodes => false,
-            ReadPause::UntilAnswered => session.ring.is_empty(),
+            ReadPause::UntilAnswered | ReadPause::Ordered => session.ring.is_empty(),
             ReadPause::Full => {
                 session.ring.len() < pipeline_max / 2 && session.unwritten() < OUTPUT_SOFT_BYTES
             }

@@ -46,10 +46,22 @@ pub(crate) struct Target<'a> {
     pub(crate) slot: u16,
     /// None for a request without keys.
     pub(crate) tag: Option<&'a [u8]>,
+    /// The other tags of a request that has several.
+    pub(crate) others: Vec<&'a [u8]>,
     pub(crate) writes: Writes<'a>,
     /// It is a script that registers what it writes by itself.
     pub(crate) registers_itself: bool,
 }
+
+impl<'a> Target<'a> {
+    /// Returns all its tags.
+    pub(crate) fn tags(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.tag.into_iter().chain(self.others.iter().copied())
+    }
+}
+
+/// Most tags of one request. All have to be in memory at the same time.
+pub(crate) const TAGS_MAX: usize = 1024;
 
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +71,7 @@ pub(crate) enum Refusal {
     /// Its keys have different tags.
     CrossSlot,
     NoTag(Vec<u8>),
+    TooManyTags,
     /// SORT would read keys that it does not declare, by this option.
     SortBy(&'static str),
 }
@@ -71,6 +84,9 @@ impl Refusal {
                 "ERR key names that begin with _room: are kept for the server itself".to_owned()
             }
             Refusal::CrossSlot => "CROSSSLOT Keys in request don't hash to the same slot".to_owned(),
+            Refusal::TooManyTags => {
+                format!("ERR a request may have keys of {TAGS_MAX} hash tags at most")
+            }
             Refusal::SortBy(option) => format!("ERR {option} option of SORT denied in cluster mode."),
             Refusal::NoTag(key) => format!(
                 "ERR key '{}' has no hash tag in braces, and room.require_hash_tag is on",
@@ -93,6 +109,8 @@ pub(crate) struct RoutingRules {
 pub(crate) enum KeyScope {
     /// The tag is the unit of loading and saving.
     OneTag,
+    /// As [`KeyScope::OneTag`], with all tags on one node: a request may have several.
+    Tags,
     OneSlot,
     /// There is only one node.
     Anywhere,
@@ -123,9 +141,15 @@ impl RoutingRules {
         Ok(Target {
             slot: slot_of_tag(tag),
             tag: Some(tag),
+            others: Vec::new(),
             writes: if is_write { Writes::One(key) } else { Writes::None },
             registers_itself: false,
         })
+    }
+
+    /// Returns whether tags are moved between tiers.
+    fn has_tiers(&self) -> bool {
+        matches!(self.key_scope, KeyScope::OneTag | KeyScope::Tags)
     }
 
     /// As [`RoutingRules::target`], of a request as it was sent: a script's call has words of ours.
@@ -134,9 +158,9 @@ impl RoutingRules {
         command: &Command,
         args: &Args<'a>,
     ) -> Result<Target<'a>, Refusal> {
-        let is_script = self.key_scope == KeyScope::OneTag && script_words::is_call(&command.full_name);
+        let is_script = self.has_tiers() && script_words::is_call(&command.full_name);
         if is_script {
-            self.target_slowly(command, args, script_words::KEYS_ADDED)
+            self.target_slowly(command, args, script_words::keys_added(args))
         } else {
             self.target(command, args)
         }
@@ -159,8 +183,8 @@ impl RoutingRules {
             found.clear();
         }
         found.truncate(found.len().saturating_sub(added));
-        let is_script = self.key_scope == KeyScope::OneTag && script_words::is_call(&command.full_name);
-        if self.key_scope == KeyScope::OneTag && command.full_name.starts_with("sort") {
+        let is_script = self.has_tiers() && script_words::is_call(&command.full_name);
+        if self.has_tiers() && command.full_name.starts_with("sort") {
             check_sort(args)?;
         }
         // A command that writes without saying which keys may write all of them.
@@ -176,6 +200,14 @@ impl RoutingRules {
                 }
                 Some(first) if first == tag => {}
                 Some(_) if self.key_scope == KeyScope::Anywhere => {}
+                Some(_) if self.key_scope == KeyScope::Tags => {
+                    if !target.others.contains(&tag) {
+                        target.others.push(tag);
+                    }
+                    if target.others.len() >= TAGS_MAX {
+                        return Err(Refusal::TooManyTags);
+                    }
+                }
                 Some(_) if self.key_scope == KeyScope::OneSlot && slot_of_tag(tag) == target.slot => {}
                 Some(_) => return Err(Refusal::CrossSlot),
             }
@@ -269,9 +301,9 @@ mod tests {
         let tag = Some(b"a".to_vec());
         assert_eq!(target("eval s 1 {a}1", false), Ok((tag.clone(), true)));
         assert_eq!(target("fcall_ro f 1 {a}1", false), Ok((tag.clone(), false)));
-        let sent = "eval s 3 {a}1 _room:{a}:dirty _room:{x}:index word";
-        assert_eq!(target(sent, true), Ok((tag, true)));
-        assert_eq!(target(sent, false), Err(Refusal::Reserved));
+        let sent = format!("eval s 3 {{a}}1 _room:{{a}}:dirty _room:{{x}}:index a{:032x}a", 7);
+        assert_eq!(target(&sent, true), Ok((tag, true)));
+        assert_eq!(target(&sent, false), Err(Refusal::Reserved));
         assert_eq!(target("eval s 0 -", true), Ok((None, false)));
     }
 

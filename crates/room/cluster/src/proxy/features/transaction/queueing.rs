@@ -168,7 +168,7 @@ impl Transactions {
             || watch.is_some_and(|watch| match env.rules.key_scope {
                 KeyScope::OneTag => queue.tag.as_ref().is_some_and(|tag| *tag != watch.tag),
                 KeyScope::OneSlot => queue.slot.is_some_and(|slot| slot != watch.slot),
-                KeyScope::Anywhere => false,
+                KeyScope::Anywhere | KeyScope::Tags => false,
             });
         let is_lost = watch.is_some_and(|watch| watch.lost);
         if queue.broken || crosses || is_lost {
@@ -193,6 +193,7 @@ impl Transactions {
                 session.pause = ReadPause::Busy;
                 io.upstream.send_soon(env, Pending::Transaction(key));
             } else {
+                session.pause = self.pause_behind(io, env, key);
                 self.send(io, sessions, env, key);
             }
         }
@@ -240,11 +241,17 @@ impl Transactions {
         }
         requests.push(encoded(&[b"EXEC"]));
         let watch = session.watch.as_ref();
+        let mut others = queue.others;
+        if let Some(watch) = watch.filter(|_| env.rules.key_scope == KeyScope::Tags) {
+            others.push(watch.tag.clone());
+            others.extend(watch.others.iter().cloned());
+        }
         Some(self.add(Transaction {
             delivery,
             client: request.client,
             slot: queue.slot.or(watch.map(|watch| watch.slot)),
             tag: queue.tag.or(watch.map(|watch| watch.tag.clone())),
+            others,
             writes: queue.writes,
             registers_itself: queue.registers_itself,
             missing: requests.len(),

@@ -11,6 +11,7 @@ use crate::proxy::forwarder::Forwarder;
 use crate::proxy::model::in_flight::{Delivery, InFlight, Origin, Pending};
 use crate::proxy::model::redirect::Redirect;
 use crate::proxy::model::reply::{elements_of, encoded};
+use crate::proxy::model::session::ReadPause;
 use crate::proxy::model::sessions::Sessions;
 use crate::proxy::model::target::{Target, Writes};
 
@@ -26,6 +27,8 @@ pub(super) struct Transaction {
     pub(super) client: Key,
     pub(super) slot: Option<u16>,
     pub(super) tag: Option<Vec<u8>>,
+    /// Its other tags; some may be named more than once.
+    pub(super) others: Vec<Vec<u8>>,
     pub(super) writes: Vec<Vec<u8>>,
     /// A script in it registers what it writes.
     pub(super) registers_itself: bool,
@@ -85,20 +88,25 @@ impl Transactions {
             return self.end(io, sessions, key, nil_of(delivery));
         }
         let mut in_flight = env.in_flight(delivery, slot);
-        if let Some(tag) = &transaction.tag {
-            let names: Vec<&[u8]> = transaction.writes.iter().map(Vec::as_slice).collect();
-            let target = Target {
-                slot: slot.unwrap_or(0),
-                tag: Some(tag),
-                writes: Writes::Many(names),
-                registers_itself: transaction.registers_itself,
-            };
+        if let Some(target) = transaction.target() {
             match io.lease_for(env, &target, connection, || Pending::Transaction(key)) {
                 Some(lease) => in_flight = lease.on(in_flight),
                 None => return,
             }
         }
         self.send_on(io, env, key, connection, in_flight);
+    }
+
+    /// Returns how a client is to be read from behind a transaction of its that has yet to be sent.
+    pub(super) fn pause_behind(&self, io: &Forwarder, env: &Env<'_>, key: Key) -> ReadPause {
+        let target = self
+            .transactions
+            .get(key)
+            .and_then(|transaction| transaction.target());
+        match target {
+            Some(target) => io.pause_behind(env, &target),
+            None => ReadPause::None,
+        }
     }
 
     fn send_on(&mut self, io: &mut Forwarder, env: &Env<'_>, key: Key, connection: Key, in_flight: InFlight) {
@@ -261,6 +269,24 @@ fn unpin(io: &mut Forwarder, sessions: &mut Sessions, client: Key) {
 }
 
 impl Transaction {
+    /// Returns its target; none without keys.
+    fn target(&self) -> Option<Target<'_>> {
+        let tag = self.tag.as_ref()?;
+        let mut others: Vec<&[u8]> = Vec::new();
+        for other in self.others.iter().filter(|other| *other != tag) {
+            if !others.contains(&other.as_slice()) {
+                others.push(other);
+            }
+        }
+        Some(Target {
+            slot: self.slot.unwrap_or(0),
+            tag: Some(tag),
+            others,
+            writes: Writes::Many(self.writes.iter().map(Vec::as_slice).collect()),
+            registers_itself: self.registers_itself,
+        })
+    }
+
     /// Puts the replies of commands that were answered here between those of the node.
     fn whole_reply(&self, reply: &[u8]) -> Vec<u8> {
         if self.answered.is_empty() || reply.starts_with(b"*-1") || reply[0] == b'_' {
