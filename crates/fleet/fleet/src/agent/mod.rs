@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nagaya_clock::boot_now;
 use nagaya_redis_client::Need;
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +32,9 @@ pub use http::{HttpOptions, HttpRunner};
 pub use runner::{Attempt, BoxFuture, Ended, Identity, Question, Runner, StopSignal};
 pub use state_dir::StateError;
 pub use task::{Health, Limits, WorkerStatus};
+
+/// How often a lock that somebody else has is tried again.
+const LOCK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Configuration of an agent.
 #[derive(Clone)]
@@ -95,7 +99,17 @@ pub async fn run(
     handle: AgentHandle,
     shutdown: CancellationToken,
 ) -> Result<(), AgentError> {
-    service::Service::new(store, options, runner, handle)?
-        .run(shutdown)
-        .await
+    // What the last process of this name has left behind is over when its lease is.
+    let give_up = boot_now() + options.timing.lease;
+    loop {
+        let begun = service::Service::new(store.clone(), options.clone(), runner.clone(), handle.clone());
+        match begun {
+            Err(AgentError::State(StateError::Locked { .. })) if boot_now() < give_up => (),
+            begun => return begun?.run(shutdown).await,
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            () = tokio::time::sleep(LOCK_INTERVAL) => (),
+        }
+    }
 }

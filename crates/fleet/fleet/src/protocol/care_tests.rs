@@ -78,8 +78,10 @@ fn nothing_is_cordoned_for_few_failures_for_early_ones_or_if_they_fail_everywher
 fn a_worker_moves_away_from_where_it_failed_unless_it_failed_everywhere() {
     let mut world = world(&[("a", 2, "healthy", 0), ("b", 2, "healthy", 0)]);
     world.care.avoided.insert(worker(3), [instance("b")].into());
+    // Another one takes its place, so that both have two.
     let decision = world.decide();
-    assert_eq!(decision.revokes, [(worker(3), 5)]);
+    assert!(decision.revokes.contains(&(worker(3), 5)), "{decision:?}");
+    assert_eq!(decision.revokes.len(), 2, "{decision:?}");
     world
         .care
         .avoided
