@@ -183,7 +183,9 @@ mod tests {
             for number in 0u64.. {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 tokio::spawn(async move {
-                    stream.read(&mut [0; 1024]).await.ok();
+                    if !stream.read(&mut [0; 1024]).await.is_ok_and(|length| length > 0) {
+                        return;
+                    }
                     let answer: &[u8] = match number % 3 {
                         0 => b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 20\r\n\r\n{\"request_id\":\"abcd\"}",
                         1 => b"HTTP/1.1 503 Busy\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}",
