@@ -55,6 +55,8 @@ pub(crate) struct AdminState {
     pub(crate) latest: Mutex<Readings>,
     /// With [`READERS_MAX`] permits.
     pub(crate) readers: Arc<Semaphore>,
+    /// With [`EXPORTS_MAX`](crate::room::api::EXPORTS_MAX) permits.
+    pub(crate) exports: Arc<Semaphore>,
 }
 
 impl AdminState {

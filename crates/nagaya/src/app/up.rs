@@ -36,6 +36,7 @@ use crate::fleet::FleetService;
 use crate::http::{HttpConfig, HttpListener, HttpServer, HttpState, scheme};
 use crate::ids::{IdsService, Source};
 use crate::jobs::JobsService;
+use crate::room::api::EXPORTS_MAX;
 use crate::room::api::{EngineBackend, EngineHandle};
 use crate::room::distributed::{Backends, Roles, TieredRoom};
 use crate::room::embedded::RoomService;
@@ -197,6 +198,7 @@ async fn run(
         history: Default::default(),
         latest: Default::default(),
         readers: Arc::new(Semaphore::new(READERS_MAX)),
+        exports: Arc::new(Semaphore::new(EXPORTS_MAX)),
     });
     let state = HttpState {
         config: settings.http.clone(),

@@ -5,7 +5,7 @@
 use super::*;
 use crate::fanout_serve::Endpoint;
 use nagaya_clock::{Clock, SystemClock};
-use nagaya_testkit::http;
+use nagaya_testkit::{Reply, RespClient, http};
 
 /// Half of a form.
 const HALF_A_BODY: &str = "POST /sign-in HTTP/1.1\r\nhost: localhost\r\n\
@@ -241,4 +241,37 @@ fn bodies_in_progress_have_a_limit_with_a_name() {
         refused.contains("/problems/bodies-full") && refused.contains("`http.bodies_max`"),
         "{refused}"
     );
+}
+
+#[test]
+fn exports_that_nobody_reads_are_few() {
+    let house = house().start();
+    let mut client = RespClient::connect(house.address("room")).unwrap();
+    let value = vec![b'v'; 1 << 20];
+    for at in 0..20 {
+        let key = format!("{{big}}{at}");
+        let set = [b"SET".as_slice(), key.as_bytes(), &value];
+        assert_eq!(client.cmd(&set).unwrap(), Reply::ok());
+    }
+    let address = house.address("http");
+    let request = "GET /v1/room/tags/big/export HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let mut crowd: Vec<TcpStream> = (0..8).map(|_| send(address, request)).collect();
+    let status = |stream: &mut TcpStream| {
+        let mut line = [0; 12];
+        stream.read_exact(&mut line).unwrap();
+        String::from_utf8(line.to_vec()).unwrap()
+    };
+    let answers: Vec<String> = crowd.iter_mut().map(status).collect();
+    let count = |wanted: &str| answers.iter().filter(|answer| *answer == wanted).count();
+    assert_eq!(
+        (count("HTTP/1.1 200"), count("HTTP/1.1 503")),
+        (2, 6),
+        "{answers:?}"
+    );
+    drop(crowd);
+    let answer = nagaya_testkit::wait::value("a place for another export", LIMIT, || {
+        let answer = read_all(&mut send(address, request));
+        answer.starts_with("HTTP/1.1 200 ").then_some(answer)
+    });
+    assert!(answer.len() > 20 << 20, "{}", answer.len());
 }

@@ -6,12 +6,11 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use axum::http::{HeaderValue, StatusCode, Uri, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{StatusCode, Uri};
 use nagaya_keyspace::hash_tag::hash_tag;
 use nagaya_keyspace::residency::TagPlace;
 use nagaya_redis_client::reply;
-use nagaya_tiering::cold::{ColdError, ColdTier, Row, TagRow};
+use nagaya_tiering::cold::{ColdError, ColdTier, TagRow};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -19,7 +18,6 @@ use super::lists::{ListedTag, key_at_rest, key_in_memory, key_json, parse_tags};
 use super::{EngineBackend, EngineHandle, bytes};
 use crate::api::AdminState;
 use crate::http::{Problem, echo};
-use crate::room::tools::export_line;
 
 /// Keys listed of one tag.
 const KEYS_LISTED: usize = 200;
@@ -267,72 +265,8 @@ async fn keys_in_memory(room: &EngineHandle, tag: &[u8]) -> Result<u64, Problem>
     Ok(hot.and_then(|(_, keys)| reply::unsigned(keys)).unwrap_or(0))
 }
 
-/// All keys of a tag as `nagaya room export` writes them, to be kept as a file.
-pub(super) async fn export(State(state): State<Arc<AdminState>>, uri: Uri) -> Result<Response, Problem> {
-    let tag = tag_of(&uri)?;
-    let name = tag.clone();
-    let inside = state.room.inside(move |server| {
-        // A tag that was just erased may still have rows in the cold tier.
-        let Some((stats, _)) = server.keyspace.tag_figures(&name)? else {
-            return Ok(Vec::new());
-        };
-        match (stats.place, server.keyspace.tiering.get()) {
-            (TagPlace::Disk, Some(tiering)) => Ok(rows_at_rest(&*tiering.cold, &name)?),
-            _ => Ok(server.keyspace.tag_rows_in_memory(&name)?),
-        }
-    });
-    let rows = match inside.await {
-        Some(rows) => rows?,
-        None => {
-            let wait: [&[u8]; 3] = [b"ROOM.WAITCOLD", b"10000", b"ALL"];
-            state.room.call_apart(&wait).await?;
-            let name = tag.clone();
-            let at_rest = state.room.cold(move |cold| rows_at_rest(cold, &name));
-            at_rest.await.unwrap_or(Ok(Vec::new()))?
-        }
-    };
-    let now_ms = state.clock.unix_ms();
-    let live = |row: &&Row| row.value.expires_at_ms.is_none_or(|at_ms| at_ms >= now_ms);
-    let lines: String = rows
-        .iter()
-        .filter(live)
-        .map(|row| format!("{}\n", export_line(0, &tag, row, false)))
-        .collect();
-    if lines.is_empty() {
-        return Err(nowhere(&tag));
-    }
-    let mut response = lines.into_response();
-    let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/x-ndjson"),
-    );
-    headers.insert(header::CONTENT_DISPOSITION, attachment(&tag));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
-}
-
-fn rows_at_rest(cold: &dyn ColdTier, tag: &[u8]) -> Result<Vec<Row>, ColdError> {
-    let read = cold.read(&[tag])?.into_iter().next().flatten();
-    Ok(read.map(|loaded| loaded.rows).unwrap_or_default())
-}
-
-/// A file name of harmless letters.
-fn attachment(tag: &[u8]) -> HeaderValue {
-    let name: String = tag
-        .iter()
-        .take(60)
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => char::from(*byte),
-            _ => '_',
-        })
-        .collect();
-    let value = format!("attachment; filename=\"{name}.jsonl\"");
-    HeaderValue::from_str(&value).unwrap_or(HeaderValue::from_static("attachment"))
-}
-
 /// The tag in a path, which may be any bytes: `/v1/room/tags/TAG[/...]`.
-fn tag_of(uri: &Uri) -> Result<Vec<u8>, Problem> {
+pub(super) fn tag_of(uri: &Uri) -> Result<Vec<u8>, Problem> {
     let part = uri.path().split('/').nth(4).unwrap_or_default();
     let tag = bytes::unescaped(part).ok_or_else(|| bad("the tag in the path is not escaped well"))?;
     // What is told here is of database 0; the names of other databases' tags are no tags.
@@ -346,7 +280,7 @@ fn changed(tag: &[u8], keys: u64) -> Json<Value> {
     Json(Value::from(object))
 }
 
-fn nowhere(tag: &[u8]) -> Problem {
+pub(super) fn nowhere(tag: &[u8]) -> Problem {
     let tag = echo(&String::from_utf8_lossy(tag));
     Problem::new(StatusCode::NOT_FOUND, format!("there is no tag {tag}"))
 }

@@ -2,6 +2,7 @@
 
 mod bytes;
 mod engine_handle;
+mod export;
 mod handlers;
 mod lists;
 mod stats;
@@ -19,6 +20,7 @@ use crate::api::AdminState;
 use crate::http::Problem;
 
 pub(crate) use engine_handle::{EngineBackend, EngineHandle};
+pub(crate) use export::EXPORTS_MAX;
 
 pub(crate) fn routes(state: &Arc<AdminState>) -> Router<Arc<AdminState>> {
     let data = Router::new()
@@ -26,7 +28,7 @@ pub(crate) fn routes(state: &Arc<AdminState>) -> Router<Arc<AdminState>> {
         .route("/v1/room/tags/{tag}", get(handlers::tag).delete(handlers::erase))
         .route("/v1/room/tags/{tag}/warm", post(handlers::warm))
         .route("/v1/room/tags/{tag}/evict", post(handlers::evict))
-        .route("/v1/room/tags/{tag}/export", get(handlers::export))
+        .route("/v1/room/tags/{tag}/export", get(export::export))
         .route_layer(from_fn_with_state(Arc::clone(state), require_credentials));
     Router::new()
         .route("/v1/room", get(handlers::overview))
