@@ -746,7 +746,7 @@ impl<'s> Db<'s> {
     }
 
     #[inline]
-    fn drop_if_expired(&mut self, key: &[u8], location: KeyLocation) {
+    pub(crate) fn drop_if_expired(&mut self, key: &[u8], location: KeyLocation) {
         let keys = &mut self.locked.get_mut(location.shard, self.space).keys;
         if keys.volatile() == 0 {
             return;

@@ -33,13 +33,19 @@ impl Db<'_> {
         for shard in 0..self.data().shards.count() {
             let watched: Vec<Box<[u8]>> = self.held(shard).watchers.keys().cloned().collect();
             for key in watched {
-                let is_there = spaces.into_iter().any(|space| {
+                let is_there = spaces.map(|space| {
                     self.enter_space(space);
                     // One that cannot be read counts as there: a transaction more is given up.
-                    self.load_in_place(&key).is_err() || self.peek_expired(&key).is_some()
+                    let is_unknown = self.load_in_place(&key).is_err();
+                    let location = self.locate(&key);
+                    // Past its time it is not there, and is no change for those who get it by the exchange.
+                    self.drop_if_expired(&key, location);
+                    is_unknown || self.peek_expired(&key).is_some()
                 });
                 self.enter_space(home);
-                if is_there && let Some(flags) = self.held(shard).watchers.get(&key) {
+                if is_there.contains(&true)
+                    && let Some(flags) = self.held(shard).watchers.get(&key)
+                {
                     flags.iter().for_each(|flag| flag.store(true, Ordering::Release));
                 }
             }

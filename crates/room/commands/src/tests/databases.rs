@@ -133,6 +133,26 @@ fn a_watch_breaks_by_changes_in_its_database_and_by_exchanges_of_it() {
 }
 
 #[test]
+fn a_watch_outlives_exchanges_that_bring_keys_past_their_time() {
+    let (mut zero, mut one) = pair();
+    one.check("SET k v PX 10", "+OK\r\n");
+    one.advance_ms(20);
+    zero.check("WATCH k", "+OK\r\n");
+    zero.check("SWAPDB 0 1", "+OK\r\n");
+    zero.check("MULTI", "+OK\r\n");
+    zero.check("PING", "+QUEUED\r\n");
+    zero.check("EXEC", "*1\r\n+PONG\r\n");
+    // One that was there when it was watched is gone by now.
+    zero.check("SET k v PX 10", "+OK\r\n");
+    zero.check("WATCH k", "+OK\r\n");
+    one.advance_ms(20);
+    zero.check("SWAPDB 0 1", "+OK\r\n");
+    zero.check("MULTI", "+OK\r\n");
+    zero.check("PING", "+QUEUED\r\n");
+    zero.check("EXEC", "*-1\r\n");
+}
+
+#[test]
 fn blocked_clients_wait_for_keys_of_their_database() {
     let (mut zero, mut one) = pair();
     let mut waiter = one.another();
