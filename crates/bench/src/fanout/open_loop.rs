@@ -115,7 +115,7 @@ impl Shared {
 
     async fn ask(&self, number: usize, due: Instant) {
         let mut ids = Vec::new();
-        let asked = self.ask_once(number % self.keep_every == 0, &mut ids);
+        let asked = self.ask_once(number.is_multiple_of(self.keep_every), &mut ids);
         let replied = timeout(PATIENCE, asked).await;
         let wait_us = u32::try_from(due.elapsed().as_micros()).unwrap_or(u32::MAX);
         self.book(|offered| match replied {
