@@ -300,7 +300,7 @@ fn a_load_that_does_not_end_is_waited_for_no_longer_than_allowed() {
     let held = one.loads.hold.lock().unwrap();
     let (mut client, mut other) = (connect(&one.proxy), connect(&one.proxy));
     let late =
-        "-TRYAGAIN the tag is not in memory and was not loaded within 300 ms: the cold tier may be away";
+        "-TRYAGAIN the tag is not in memory, and no tag was loaded for 300 ms: the cold tier may be away";
     client.expect("GET {hang}k", late);
     client.expect("SET {hang}k x", late);
     other.expect("GET {hang}k", late);

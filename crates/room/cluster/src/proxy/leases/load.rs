@@ -47,7 +47,10 @@ impl Leases {
         };
         tag.state = TagState::Idle;
         match ending {
-            Ok(()) => self.want_touch(key),
+            Ok(()) => {
+                self.has_loaded = true;
+                self.want_touch(key);
+            }
             Err(reason) => {
                 let reason = reason.replace(['\r', '\n'], " ");
                 self.fail_waiting(key, &format!("TRYAGAIN the tag cannot be loaded now: {reason}"));
@@ -66,6 +69,9 @@ impl Leases {
 
     /// Looks at the tags whose time has come.
     pub(crate) fn tick(&mut self, env: &Env<'_>) {
+        if std::mem::take(&mut self.has_loaded) {
+            self.loaded_us = env.now_us;
+        }
         while let Some(&(due_us, key)) = self.due.first()
             && due_us <= env.now_us
         {
@@ -85,13 +91,14 @@ impl Leases {
             TagState::Touching => {}
             TagState::Loading if tag.waiting.is_empty() => {}
             TagState::Loading => {
-                let give_up_us = tag.waiting_since_us + self.load_wait_us;
+                // While other tags are loaded, the cold tier is there and this one's turn comes.
+                let give_up_us = tag.waiting_since_us.max(self.loaded_us) + self.load_wait_us;
                 if give_up_us > env.now_us {
                     return self.look_at(key, give_up_us);
                 }
                 let waited_ms = self.load_wait_us / 1000;
                 let text = format!(
-                    "TRYAGAIN the tag is not in memory and was not loaded within {waited_ms} ms: the cold tier may be away"
+                    "TRYAGAIN the tag is not in memory, and no tag was loaded for {waited_ms} ms: the cold tier may be away"
                 );
                 self.fail_waiting(key, &text);
             }

@@ -22,6 +22,10 @@ pub(crate) struct Leases {
     pub(super) margin_us: u64,
     pub(super) allowance_us: u64,
     pub(super) load_wait_us: u64,
+    /// A load has succeeded since the last look at the time.
+    pub(super) has_loaded: bool,
+    /// When a load was last seen to have succeeded.
+    pub(super) loaded_us: u64,
     pub(super) by_name: Map<Box<[u8]>, Key>,
     pub(super) tags: Slab<Box<Tag>>,
     /// Tags to be touched at the end of the turn.
@@ -105,6 +109,8 @@ impl Leases {
             margin_us: tiering.margin.as_micros() as u64,
             allowance_us: tiering.allowance.as_micros() as u64,
             load_wait_us: tiering.load_wait.as_micros() as u64,
+            has_loaded: false,
+            loaded_us: 0,
             by_name: Map::default(),
             tags: Slab::default(),
             wanted: Vec::new(),
