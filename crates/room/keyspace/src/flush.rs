@@ -58,11 +58,7 @@ impl Db<'_> {
     fn remove_all(&mut self) -> usize {
         let mut removed = 0;
         for shard in 0..self.data().shards.count() {
-            let watched: Vec<Box<[u8]>> = {
-                let shard = self.locked.get(shard, self.space());
-                let touched = shard.watchers.keys().chain(shard.waiters.keys());
-                touched.filter(|key| self.exists(key)).cloned().collect()
-            };
+            let watched = self.watched_and_there(shard);
             let held = self.locked.get_mut(shard, self.space());
             let keys = held.keys.take_all();
             for waiter in held.tiers.clear() {
@@ -76,6 +72,15 @@ impl Db<'_> {
             watched.iter().for_each(|key| self.touch(key));
         }
         removed
+    }
+
+    /// Returns the keys of a shard that somebody watches or waits for and that are there, in memory or not.
+    fn watched_and_there(&mut self, shard: usize) -> Vec<Box<[u8]>> {
+        let held = self.locked.get(shard, self.space());
+        let mut watched: Vec<Box<[u8]>> = held.watchers.keys().chain(held.waiters.keys()).cloned().collect();
+        // One that cannot be read counts as there: a transaction more is given up.
+        watched.retain(|key| self.load_in_place(key).is_err() || self.exists(key));
+        watched
     }
 
     fn notify_flushed(&mut self) {
