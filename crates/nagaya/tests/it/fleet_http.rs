@@ -215,11 +215,6 @@ fn a_broken_host_is_emptied_and_named() {
         (state("broken"), state("good")),
         ("cordoned".into(), "live".into())
     );
-    let avoiding = list["workers"].as_array().unwrap().iter();
-    assert!(
-        avoiding.filter(|one| one["avoids"][0] == "broken").count() >= 3,
-        "{list}"
-    );
     let shown = stage.run(&["list"]).stdout;
     assert!(shown.contains("HEALTH") && shown.contains("cordoned"), "{shown}");
     let events = stage.run(&["events", "--count", "1000"]).stdout;

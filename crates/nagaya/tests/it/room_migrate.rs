@@ -198,7 +198,8 @@ fn what_cannot_be_imported_is_said_before_anything_is() {
     client.cmd(&["SET", "b", "y"]).unwrap();
     let file = saved(&source);
     let file = file.to_str().unwrap();
-    let ran = tool(&house, &["import", file]);
+    let one = format!("redis://{}/3", house.address("room"));
+    let ran = tool(&house, &["import", file, "--to", &one]);
     assert!(ran.stderr.contains("0 (1 key), 5 (1 key)"), "{}", ran.stderr);
     assert_eq!(dbsize(&house), 0);
     must(&house, &["import", file, "--db", "5"]);

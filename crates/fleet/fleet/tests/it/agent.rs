@@ -153,7 +153,10 @@ fn a_restart_with_its_state_directory_keeps_its_work_and_does_not_wait() {
         let first = TestAgent::with_options(&store, with_state(), runner.clone());
         let _other = TestAgent::start(&store, "b", &ledger);
         store.put(&installs(4)).await.unwrap();
-        eventually("all run", || async { ledger.running().len() == 4 }).await;
+        eventually("all run, evenly", || async {
+            ledger.running().len() == 4 && ledger.running_on("a") == 2
+        })
+        .await;
         first.crash().await;
         let crashed_at = boot_now();
         let _again = TestAgent::with_options(&store, with_state(), runner);
