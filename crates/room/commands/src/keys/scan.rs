@@ -19,7 +19,7 @@ const STEPS_PER_KEY: usize = 10;
 pub(super) fn keys(ctx: &mut Ctx<'_, '_>) -> Reply {
     let pattern = ctx.key(1);
     let mut cold = Vec::new();
-    if ctx.db.is_any_cold() {
+    if ctx.db.has_cold_keys() {
         let matching = ColdQuery::Matching {
             space: ctx.db.space(),
             pattern: pattern.to_vec(),
@@ -50,7 +50,7 @@ pub(super) fn keys(ctx: &mut Ctx<'_, '_>) -> Reply {
 /// Returns a key that is not in memory, if there is one. Outer nothing: ask again when the answer is there.
 pub(super) fn first_cold_key(ctx: &mut Ctx<'_, '_>) -> Result<Option<Option<Vec<u8>>>, CommandError> {
     const TRIES: usize = 100;
-    if !ctx.db.is_any_cold() {
+    if !ctx.db.has_cold_keys() {
         return Ok(Some(None));
     }
     let query = ColdQuery::Page {
@@ -112,7 +112,7 @@ pub(super) fn scan(ctx: &mut Ctx<'_, '_>) -> Reply {
             break;
         }
     }
-    if cursor == 0 && ctx.db.is_any_cold() {
+    if cursor == 0 && ctx.db.has_cold_keys() {
         cursor = Cursors::START;
     }
     show(ctx, cursor, &shown);
@@ -139,6 +139,10 @@ fn scan_cold(ctx: &mut Ctx<'_, '_>, cursor: u64, options: &Options<'_>) -> Reply
         Found::After(place) => Some(place),
         Found::Unknown => return Err(CommandError::err("invalid cursor")),
     };
+    if !ctx.db.has_cold_keys() {
+        show(ctx, 0, &[]);
+        return Ok(());
+    }
     let query = ColdQuery::Page {
         space: ctx.db.space(),
         after,

@@ -109,6 +109,10 @@ fn flushdb_leaves_the_cold_tags_of_other_databases() {
         house.check("FLUSHDB", "+OK\r\n");
         house.check("DBSIZE", ":0\r\n");
         house.check("EXISTS a b", ":0\r\n");
+        // The cold tier still has them.
+        house.check("KEYS *", "*0\r\n");
+        house.check("SCAN 0", "*2\r\n$1\r\n0\r\n*0\r\n");
+        house.check("RANDOMKEY", "$-1\r\n");
         house.check("SET b new", "+OK\r\n");
         while let Some(flush) = house.tiering().flush_pending() {
             house.tiering().wipe(&flush).unwrap();

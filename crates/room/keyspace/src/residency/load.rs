@@ -43,6 +43,14 @@ impl Db<'_> {
         self.tiering.is_some_and(Tiering::is_any_cold)
     }
 
+    /// Returns whether the selected database may have keys in the cold tier that are not in memory, which a list of its
+    /// keys has to ask for.
+    pub fn has_cold_keys(&self) -> bool {
+        let space = self.space();
+        self.tiering
+            .is_some_and(|tiering| tiering.is_any_cold() && !tiering.is_flush_pending(space))
+    }
+
     /// Returns whether the tag of a key is resident.
     #[inline]
     pub fn is_resident(&self, key: &[u8]) -> bool {

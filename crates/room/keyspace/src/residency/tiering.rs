@@ -269,6 +269,13 @@ impl Tiering {
         saved.snap <= self.flushed_at.load(Ordering::Acquire).max(of_space)
     }
 
+    /// Returns whether the cold tier has yet to forget a space that was flushed. All that it has of the space is void
+    /// then: it forgets before anything is saved again.
+    pub fn is_flush_pending(&self, space: usize) -> bool {
+        let space = &self.spaces[space];
+        space.flushed_at.load(Ordering::Acquire) > space.wiped_at.load(Ordering::Acquire)
+    }
+
     /// Returns what the cold tier is to forget next, if there was a FLUSHALL or FLUSHDB.
     pub fn flush_pending(&self) -> Option<Flush> {
         let pending = |flushed: &AtomicU64, wiped: &AtomicU64, space| {
